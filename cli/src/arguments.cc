@@ -153,6 +153,25 @@ std::vector<std::pair<std::string, int64_t>> parse_dims(const std::vector<std::s
   return r;
 }
 
+std::vector<Argument> make_results(const ir::Module& m, int64_t* budget) {
+  std::vector<Argument> all;
+  for (const ir::Operand& p : m.operands) {
+    if (p.kind != ir::Operand::Kind::Output) continue;
+    Argument a{&p, p.name, {}, {}};
+    a.array.dtype = p.array->dtype;
+    for (const ir::Dim& d : p.array->dims) a.array.dims.push_back(d.size);
+    const int64_t bytes = p.array->num_bytes();
+    if (bytes > *budget)
+      fail("PS-SIZE-001", fmt::format("output {} is too large", p.name),
+           {fmt::format("{} needs {} bytes, {} are left", ir::to_string(p.array), bytes, *budget)},
+           "raise --max-memory if the machine has more");
+    *budget -= bytes;
+    a.array.data.resize(static_cast<size_t>(bytes));
+    all.push_back(std::move(a));
+  }
+  return all;
+}
+
 std::vector<Argument> make_arguments(ir::Module* m, const RunOptions& o) {
   std::vector<Argument> all;
   for (int i = 0; i < m->num_dynamic; ++i) all.push_back({nullptr, fmt::format("grid bound {}", i), {}, {}});

@@ -150,5 +150,7 @@ std::string type_text(const Array&);
 void show_prints(const interp::Report&, Out&);
 // Values for the call's operands, in its order; binds the module's shape parameters on the way.
 std::vector<Argument> make_arguments(ir::Module*, const RunOptions&);
+// Memory for the outputs. `budget`: bytes that are left. Throws PS-SIZE-001.
+std::vector<Argument> make_results(const ir::Module&, int64_t* budget);
 
 }  // namespace pallasim::cli

@@ -6,6 +6,7 @@
 
 #include "capsule.h"
 #include "io.h"
+#include "launches.h"
 #include "verdict.h"
 
 namespace pallasim::cli {
@@ -17,25 +18,13 @@ DebugTarget::DebugTarget(const RunOptions& o) {
 }
 
 void DebugTarget::of_text(const RunOptions& o, const std::string& text) {
-  if (o.launch) fail("PS-CLI-001", "--launch is for capsules");
-  options_ = engine_options(o);
-  ir::Module m = load_module(text, o.file);
-  args_.push_back(make_arguments(&m, o));
-  text_ = ir::print(m);  // shapes are bound
+  FileLaunch l = kernel_launch(o, text, engine_options(o));
+  text_ = ir::print(interp::module_of(*l.plan));  // shapes are bound
   file_ = shown(o.file);
-  results_.emplace_back();
-  for (const ir::Operand& operand : m.operands) {
-    if (operand.kind != ir::Operand::Kind::Output) continue;
-    Argument a{nullptr, operand.name, {}, {}};
-    a.array.dtype = operand.array->dtype;
-    for (const auto& d : operand.array->dims) a.array.dims.push_back(d.size);
-    const int64_t n = operand.array->num_bytes();
-    if (n > options_.max_memory) fail("PS-SIZE-001", "output " + escaped(operand.name) + " is too large");
-    a.array.data.resize(static_cast<size_t>(n));
-    results_.back().push_back(std::move(a));
-  }
-  for (Argument& a : args_.back()) a.operand = nullptr;  // of a module that ends here
-  devices_.push_back(0);
+  options_ = l.options;
+  args_ = std::move(l.in);
+  results_ = std::move(l.to);
+  devices_.assign(l.devices.begin(), l.devices.end());
 }
 
 void DebugTarget::of_capsule(const RunOptions& o, const std::string& bytes) {

@@ -20,7 +20,6 @@ class DebugTarget {
   void of_text(const RunOptions&, const std::string& text);
   void of_capsule(const RunOptions&, const std::string& bytes);
   std::string text_, file_;  // of the kernel
-  std::vector<std::pair<std::string, int64_t>> shapes_;
   interp::Options options_;
   mutable std::vector<std::vector<Argument>> args_, results_;  // by device
   std::vector<int32_t> devices_;

@@ -19,42 +19,25 @@ const std::vector<interp::DeviceCall>& FileLaunch::calls() {
   return calls_;
 }
 
-namespace {
-
-using Adapt = std::function<interp::Options(interp::Options)>;
-using Then = std::function<void(FileLaunch&)>;
-
-std::vector<Argument> results(const ir::Module& m, int64_t* budget) {
-  std::vector<Argument> all;
-  for (const ir::Operand& p : m.operands) {
-    if (p.kind != ir::Operand::Kind::Output) continue;
-    *budget -= p.array->num_bytes();
-    if (*budget < 0)
-      fail("PS-SIZE-001", fmt::format("output {} is too large", p.name), {},
-           "raise --max-memory if the machine has more");
-    Argument a{&p, p.name, {}, {}};
-    a.array.dtype = p.array->dtype;
-    for (const ir::Dim& d : p.array->dims) a.array.dims.push_back(d.size);
-    a.array.data.resize(static_cast<size_t>(p.array->num_bytes()));
-    all.push_back(std::move(a));
-  }
-  return all;
-}
-
-void of_kernel(const RunOptions& o, const std::string& text, const Adapt& adapt, const Then& then) {
+FileLaunch kernel_launch(const RunOptions& o, const std::string& text, const interp::Options& options) {
   if (o.launch) fail("PS-CLI-001", "--launch is for capsules");
   ir::Module m = load_module(text, o.file);
   FileLaunch l;
-  l.options = adapt(engine_options(o));
+  l.options = options;
   l.in.push_back(make_arguments(&m, o));
   l.plan = placed(m, [&] { return interp::compile(std::move(m), l.options); });
   l.devices = {0};
   const auto n = static_cast<size_t>(interp::devices_of(*l.plan));
   for (size_t d = 1; d < n; ++d) l.in.push_back(l.in[0]), l.devices.push_back(static_cast<int64_t>(d));
   int64_t budget = l.options.max_memory;
-  for (size_t d = 0; d < n; ++d) l.to.push_back(results(interp::module_of(*l.plan), &budget));
-  then(l);
+  for (size_t d = 0; d < n; ++d) l.to.push_back(make_results(interp::module_of(*l.plan), &budget));
+  return l;
 }
+
+namespace {
+
+using Adapt = std::function<interp::Options(interp::Options)>;
+using Then = std::function<void(FileLaunch&)>;
 
 void of_capsule(const RunOptions& o, const std::string& bytes, const Adapt& adapt, const Then& then) {
   const int64_t budget = engine_options(o).max_memory - static_cast<int64_t>(bytes.size());
@@ -80,7 +63,7 @@ void of_capsule(const RunOptions& o, const std::string& bytes, const Adapt& adap
       l.devices.push_back(all[d].device);
       std::vector<Argument>& in = l.in.emplace_back();
       for (const CapsuleArray& a : all[d].arguments) in.push_back({nullptr, a.name, c.array(a, &left), {}});
-      l.to.push_back(results(interp::module_of(*l.plan), &left));
+      l.to.push_back(make_results(interp::module_of(*l.plan), &left));
     }
     l.number = i + 1;
     l.of = all.size() > n ? all.size() : 1;
@@ -92,8 +75,9 @@ void of_capsule(const RunOptions& o, const std::string& bytes, const Adapt& adap
 
 void each_launch(const RunOptions& o, const Adapt& adapt, const Then& then) {
   const std::string text = read_program(o.file, engine_options(o).max_memory);
-  if (looks_like_zip(text)) of_capsule(o, text, adapt, then);
-  else of_kernel(o, text, adapt, then);
+  if (looks_like_zip(text)) return of_capsule(o, text, adapt, then);
+  FileLaunch l = kernel_launch(o, text, adapt(engine_options(o)));
+  then(l);
 }
 
 }  // namespace pallasim::cli

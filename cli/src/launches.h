@@ -29,6 +29,9 @@ struct FileLaunch {
   std::vector<interp::DeviceCall> calls_;
 };
 
+// That of a kernel's text, with operands from the command line, alike on all of its devices.
+FileLaunch kernel_launch(const RunOptions&, const std::string& text, const interp::Options&);
+
 // `adapt`: the options of a launch, which are those of the recording and what the command line says.
 void each_launch(const RunOptions&, const std::function<interp::Options(interp::Options)>& adapt,
                  const std::function<void(FileLaunch&)>&);

@@ -44,26 +44,14 @@ void show_prints(const interp::Report& report, Out& out) {
 
 namespace {
 
-std::vector<Argument> make_results(const ir::Module& m, int64_t budget) {
-  std::vector<Argument> all;
+// Those of a launch, each with the name of the file that --out writes it to.
+std::vector<Argument> named_results(const ir::Module& m, int64_t budget) {
+  std::vector<Argument> all = make_results(m, &budget);
   std::set<std::string> names;
-  for (const ir::Operand& p : m.operands) {
-    if (p.kind != ir::Operand::Kind::Output) continue;
-    Argument a{&p, p.name, {}, {}};
-    a.array.dtype = p.array->dtype;
-    for (const ir::Dim& d : p.array->dims) a.array.dims.push_back(d.size);
-    const int64_t bytes = p.array->num_bytes();
-    if (bytes > budget) {
-      fail("PS-SIZE-001", fmt::format("output {} is too large", p.name),
-           {fmt::format("{} needs {} bytes, {} are left", ir::to_string(p.array), bytes, budget)},
-           "raise --max-memory if the machine has more");
-    }
-    budget -= bytes;
-    a.array.data.resize(static_cast<size_t>(bytes));
-    std::string file = safe_file_name(p.name);
-    for (int n = 2; !names.insert(file).second; ++n) file = fmt::format("{}_{}", safe_file_name(p.name), n);
+  for (Argument& a : all) {
+    std::string file = safe_file_name(a.name);
+    for (int n = 2; !names.insert(file).second; ++n) file = fmt::format("{}_{}", safe_file_name(a.name), n);
     a.origin = file + ".npy";
-    all.push_back(std::move(a));
   }
   return all;
 }
@@ -160,7 +148,7 @@ int predict_launch(const RunOptions& o, const interp::Options& options, ir::Modu
   std::vector<Argument> args = given;
   const auto plan = placed(m, [&] { return interp::compile(std::move(m), how); });
   const ir::Module& module = interp::module_of(*plan);
-  std::vector<Argument> results = placed(module, [&] { return make_results(module, options.max_memory); });
+  std::vector<Argument> results = placed(module, [&] { return named_results(module, options.max_memory); });
   const auto in = buffers(args), to = buffers(results);
   const interp::DeviceCall call{0, in, to, 0};
   const interp::CachedPlan cached{plan, std::shared_ptr<const ir::LocTable>(plan, &module.locs)};
@@ -226,7 +214,7 @@ int run(const RunOptions& o, Out& out) {
 
   const auto plan = placed(m, [&] { return interp::compile(std::move(m), options); });
   const ir::Module& module = interp::module_of(*plan);  // the plan owns it now
-  std::vector<Argument> results = placed(module, [&] { return make_results(module, budget); });
+  std::vector<Argument> results = placed(module, [&] { return named_results(module, budget); });
   const auto in = buffers(args), to = buffers(results);
   std::vector<double> seconds;
   const interp::Report report = launches(o, options, *plan, kernel, {0, in, to, 0}, out, &seconds);

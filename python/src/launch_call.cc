@@ -128,13 +128,6 @@ std::string Program::predicted(std::span<const interp::DeviceCall> devices) cons
   return json;
 }
 
-void Program::keep_for_report(std::span<const interp::DeviceCall> devices, const interp::Outcome& outcome) const {
-  Reportable r{reportable_, {}, outcome.report.findings, outcome.report.traffic};
-  for (const interp::DeviceCall& d : devices) r.contents.push_back(scalars_of(interp::module_of(plan()), d));
-  if (outcome.stop) r.findings.insert(r.findings.begin(), *outcome.stop);
-  keep_reportable(std::move(r));
-}
-
 void Program::run(std::span<const interp::DeviceCall> devices) const {
   note_launch();
   std::vector<LaunchRecorder> recorders;
@@ -150,6 +143,9 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
       run.time = predicted(devices);
     } catch (const ir::DiagnosticError& e) { untimed = e.diagnostic(); }
   }
+  // Before the kernel may write to them.
+  Reportable reportable{reportable_, {}, {}, {}};
+  for (const interp::DeviceCall& d : devices) reportable.contents.push_back(scalars_of(interp::module_of(plan()), d));
   const auto begin = std::chrono::steady_clock::now();
   interp::Recorder recorder;
   recorder.keep_points = settings_.record_grid != 0;
@@ -161,7 +157,10 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   watched.end();
   run.seconds = seconds_since(begin);
   keep_recorded(settings_, std::move(recorder));
-  keep_for_report(devices, outcome);
+  reportable.findings = outcome.report.findings;
+  reportable.traffic = outcome.report.traffic;
+  if (outcome.stop) reportable.findings.insert(reportable.findings.begin(), *outcome.stop);
+  keep_reportable(std::move(reportable));
   if (outcome.stop) {
     ir::Diagnostic& d = *outcome.stop;
     for (size_t i = 0; i < devices.size(); ++i) recorders[i].failed(d, devices[i].results);

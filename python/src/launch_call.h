@@ -42,7 +42,6 @@ class Program {
 
  private:
   std::string predicted(std::span<const interp::DeviceCall>) const;
-  void keep_for_report(std::span<const interp::DeviceCall>, const interp::Outcome&) const;
   interp::CachedPlan plan_;
   interp::Options options_;
   std::string option_text_;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -98,6 +99,19 @@ inline std::string read_file(const std::string& name) {
   std::stringstream s;
   s << f.rdbuf();
   return s.str();
+}
+
+// The kernels of tests/pass that have no run-time sizes and one device: file and text.
+inline std::vector<std::pair<std::filesystem::path, std::string>> kernels_that_pass() {
+  std::vector<std::pair<std::filesystem::path, std::string>> r;
+  for (const auto& file : std::filesystem::directory_iterator(std::string(PALLASIM_TESTS_DIR) + "/pass")) {
+    if (file.path().extension() != ".psir") continue;
+    std::string text = read_file("pass/" + file.path().filename().string());
+    const ir::Module m = ir::parse(text);
+    if (m.params.empty() && m.num_dynamic == 0 && !ir::find(m.attrs, "devices"))
+      r.emplace_back(file.path(), std::move(text));
+  }
+  return r;
 }
 
 inline bool all_zero(const Array& a) {

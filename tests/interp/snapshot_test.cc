@@ -200,11 +200,8 @@ TEST(Snapshot, MemoryThatComesToTheNextProgramHasChanged) {
 // Every kernel of tests/pass, from snapshots of its whole run, copies in flight and programs included.
 TEST(Snapshot, KernelsOfTestsPassEndAlikeFromSnapshots) {
   int runs = 0;
-  for (const auto& file : std::filesystem::directory_iterator(std::string(PALLASIM_TESTS_DIR) + "/pass")) {
-    if (file.path().extension() != ".psir") continue;
-    const std::string text = read_file("pass/" + file.path().filename().string());
+  for (const auto& [file, text] : kernels_that_pass()) {
     const ir::Module m = ir::parse(text);
-    if (!m.params.empty() || m.num_dynamic > 0 || !ir::find(m.attrs, "devices") == false) continue;
     for (auto when : {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled})
       for (const bool random : {false, true}) {
         Options o;
@@ -225,9 +222,7 @@ TEST(Snapshot, KernelsOfTestsPassEndAlikeFromSnapshots) {
           o.verify_restore = std::max<int64_t>(1, steps / 5);
           run(text, args, o);
           ++runs;
-        } catch (const ir::DiagnosticError& e) {
-          EXPECT_NE(e.diagnostic().code, "PS-BUG-003") << file.path() << e.what();
-        }
+        } catch (const ir::DiagnosticError& e) { EXPECT_NE(e.diagnostic().code, "PS-BUG-003") << file << e.what(); }
       }
   }
   EXPECT_GT(runs, 60);

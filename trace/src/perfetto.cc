@@ -75,10 +75,6 @@ class TraceWriter {
   std::string take() { return std::move(out_); }
 
  private:
-  struct Open {
-    double end;
-    uint64_t track;
-  };
   void event(double time, const Message& e);
   uint64_t number_of(int kind, const std::string& text);
   void argument(Message* e, const char* name, const std::string& text);

@@ -7,14 +7,12 @@
 #include <cstring>
 #include <functional>
 
+#include "../plan/array.h"
+
 namespace pallasim::interp {
 namespace {
 
-size_t count_of(const std::vector<int64_t>& dims) {
-  size_t n = 1;
-  for (const int64_t d : dims) n *= static_cast<size_t>(d);
-  return n;
-}
+size_t count_of(const std::vector<int64_t>& dims) { return static_cast<size_t>(arrays::count(dims)); }
 
 // One element of the type, from a double or an integer of 64 bits.
 void store(const DebugNumbers& v, size_t n, std::byte* to) {
@@ -109,9 +107,11 @@ int64_t floor_divide(int64_t a, int64_t b) {
 }
 
 int64_t power(int64_t a, int64_t b) {
-  int64_t r = 1;
-  for (; b > 0; --b) r = static_cast<int64_t>(static_cast<uint64_t>(r) * static_cast<uint64_t>(a));
-  return r;
+  if (b < 0) throw DebugError("an integer to a negative power is no integer: write one of them with a point");
+  uint64_t r = 1;
+  for (auto square = static_cast<uint64_t>(a); b > 0; b >>= 1, square *= square)
+    if (b & 1) r *= square;
+  return static_cast<int64_t>(r);
 }
 
 int64_t of_integers(const std::string& op, int64_t a, int64_t b) {
@@ -122,7 +122,7 @@ int64_t of_integers(const std::string& op, int64_t a, int64_t b) {
   if (op == "*") return wrap(ua * ub);
   if (op == "//") return floor_divide(a, b);
   if (op == "%") return b == 0 ? 0 : wrap(ua - static_cast<uint64_t>(floor_divide(a, b)) * ub);
-  return power(a, std::min<int64_t>(b, 64));
+  return power(a, b);
 }
 
 double of_floats(const std::string& op, double a, double b) {

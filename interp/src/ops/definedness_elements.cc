@@ -1,6 +1,7 @@
 // Definedness of accesses element by element: masks, indices, atomics, refs seen through other widths.
 #include <algorithm>
 
+#include "../plan/array.h"
 #include "../plan/payload/movement.h"
 #include "definedness_steps.h"
 #include "elements.h"
@@ -78,32 +79,17 @@ void visit(Thread& t, const Step& s, const GatherPayload& p, See&& see) {
 }
 
 // A mask that leaves lanes, or an element that lies outside.
+struct Leaves {
+  bool has_other, any = false;
+  void run(int64_t, int64_t, int64_t) {}
+  void outside(int64_t) { any = true; }
+  void off(int64_t, int64_t) { any = any || !has_other; }
+};
 bool leaves_any(Thread& t, const Step& s, const GatherPayload& p) {
-  Elements e(t, &s, p);
-  if (e.count() == 0 || (e.regular() && e.takes_all())) return false;
-  const int64_t n = p.dims.empty() ? 1 : p.dims.back();
-  ElementRow row;
-  for (int64_t done = 0; done < e.count(); done += n) {
-    if (p.dims.empty() || !e.row(&row)) {
-      for (int64_t i = 0; i < n; ++i, e.next())
-        if (e.on() ? !e.address() : !p.has_other) return true;
-      continue;
-    }
-    if (!p.has_other) {
-      if (row.begin != 0 || row.end != n) return true;
-      const std::byte* const mask = e.mask_row();
-      for (int64_t i = 0; mask && i < n; ++i)
-        if (!static_cast<bool>(mask[i * p.mask_strides.back()])) return true;
-    }
-    e.next_row();
-  }
-  return false;
-}
-
-int64_t count_of(const std::vector<int64_t>& dims) {
-  int64_t n = 1;
-  for (const int64_t d : dims) n *= d;
-  return n;
+  if (const Elements e(t, &s, p); e.regular() && e.takes_all()) return false;
+  Leaves leaves{p.has_other};
+  visit(t, s, p, leaves);
+  return leaves.any;
 }
 
 // Lanes that the mask leaves get other births.
@@ -126,7 +112,7 @@ class Access {
   // Of each byte one.
   Births load() {
     if (ref_.all_defined() && !leaves_any(t_, s_, p_) && !other_undefined()) return {};
-    Births r(static_cast<size_t>(count() * p_.size)), other;
+    Births r(static_cast<size_t>(arrays::count(p_.dims) * p_.size)), other;
     if (p_.has_other)
       shadow_.memory(t_.index, p_.other.buffer).load(view_of(t_, p_.other, p_.dims, p_.other_strides, p_.size), &other);
     visit(t_, s_, p_, Load{*this, r.data(), other.empty() ? nullptr : other.data()});
@@ -144,7 +130,7 @@ class Access {
   // they found; where there is none, zeros.
   Births combine(const Births& value) {
     if (value.empty() && ref_.all_defined()) return {};
-    Births old(static_cast<size_t>(count() * p_.size));
+    Births old(static_cast<size_t>(arrays::count(p_.dims) * p_.size));
     visit(t_, s_, p_, Combine{*this, value.empty() ? nullptr : value.data(), old.data()});
     shadow_.stored(t_, s_, p_.ref, listed(value, std::ssize(old)));
     shadow_.stored(t_, s_, p_.ref, old);
@@ -160,8 +146,6 @@ class Access {
     shadow_.read(t_, s_, p_.value.loc, &r);
     return r;
   }
-
-  int64_t count() const { return count_of(p_.dims); }
 
  private:
   struct Load {
@@ -241,7 +225,7 @@ void carry_gather(Thread& t, const Step& s, Shadow& shadow) {
     // What the mask leaves gives back the value that it did not store.
     Births old = a.load();
     if (!old.empty() || !value.empty()) {
-      const Births given = listed(value, a.count() * p.size);
+      const Births given = listed(value, arrays::count(p.dims) * p.size);
       old.resize(given.size());
       visit(t, s, p, Left{old, given, p.size});
     }
@@ -280,9 +264,7 @@ void carry_reinterpret(Thread& t, const Step& s, Shadow& shadow) {
   Definedness &memory = shadow.memory(t.index, buffer), &copy = shadow.memory(t.index, p.copy.buffer);
   Births births;
   copy.load({p.copy.offset + pieces.offset(0, 0), view.dims, view.strides, view.bytes}, &births);
-  int64_t elements = 1;
-  for (const int64_t d : view.dims) elements *= d;
-  births.resize(static_cast<size_t>(elements * view.bytes));
+  births.resize(static_cast<size_t>(arrays::count(view.dims) * view.bytes));
   const std::byte* const before = p.has_before ? t.bases[p.before.buffer] + p.before.offset : nullptr;
   const std::byte* const bytes = t.bases[p.copy.buffer] + p.copy.offset;
   const auto n = static_cast<int64_t>(births.size()) / view.bytes;

@@ -75,7 +75,7 @@ void carry_product(Execution& ex, const memory::AsyncOperation& op, const Births
     return per_element(all, side.element_bytes());
   };
   const int64_t bytes = std::ssize(held), one = 1;
-  if (!held.empty()) registers.store({0, {&bytes, 1}, {&one, 1}, 1}, held);
+  registers.store({0, {&bytes, 1}, {&one, 1}, 1}, held);
   const memory::Side& to = op.writes.front();
   Births sum;
   if (op.reads.size() > 2) sum = load(op.reads[2]);
