@@ -94,6 +94,15 @@ def check_iota(run):
     assert result["grid_points"] == 8
 
 
+def check_last_program(run):
+    x = random((3, 8))
+    for options in [(), *(("--schedule", "random", "--seed", str(s)) for s in range(4)), ("--checked", "--error-on-warning")]:
+        (parts, count, out), _ = run(x, np.zeros((3, 8), f32), np.zeros(1, np.int32), options=options)
+        np.testing.assert_array_equal(parts, 2 * x)
+        np.testing.assert_array_equal(out, parts[0] + parts[1] + parts[2])
+        assert count == 3
+
+
 def check_loop_carry(run):
     x = np.arange(16, dtype=np.int32)[::-1].copy()
     (out,), _ = run(x)

@@ -23,6 +23,15 @@ bool Plan::shares_arrays_only(memory::Level level) const {
          memory.outer_semaphores.empty() && memory.own_inputs.empty() && first().core_arrays.empty();
 }
 
+bool Plan::programs_meet() const {
+  const Body& b = first();
+  const auto& all = memory.semaphores.blocks();
+  const bool shares_semaphores =
+      std::any_of(all.begin(), all.end(), [](const auto& s) { return s.owner <= memory::Level::Device; });
+  return b.mesh < 0 && bodies.size() == 1 && !b.model->in_order() && !module.grid.empty() && threads.count == 1 &&
+         (threads.concurrent || (b.model->programs == hw::Programs::Cooperative && shares_semaphores));
+}
+
 bool Plan::may_speculate() const {
   if (bodies.size() != 1 || threads.concurrent || threads.has_peers) return false;
   const Body& b = first();

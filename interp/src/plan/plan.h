@@ -172,6 +172,9 @@ class Plan {
   // Whether all that parts of a launch share are arrays that can be as before: what else lies in the memory of a unit
   // of that level or above, or is counted there, is there once.
   bool shares_arrays_only(memory::Level) const;
+  // Whether points of the grid wait for each other, or may: each is a thread then, and what they do has an order only
+  // where they make one.
+  bool programs_meet() const;
   // Whether a launch may run programs, or the threads of a mesh, in parts that note what they use of the arrays. While
   // bodies are compiled it may become false, never true.
   bool may_speculate() const;

@@ -14,7 +14,7 @@ namespace pallasim::interp {
 ClaimDetector::ClaimDetector(const Plan& plan, const Options& o, Instances& instances)
     : plan_(plan), instances_(instances), programs_(!plan.first().model->in_order()), claims_(o.max_memory) {
   for (size_t g = 0; g < plan.module.grid.size(); ++g)
-    if (programs_ ? !plan.threads.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
+    if (programs_ ? !plan.programs_meet() : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
 
 void ClaimDetector::on_point(const PointEvent& e) {

@@ -43,6 +43,8 @@ RaceDetector::RaceDetector(const Plan& plan, size_t devices, const Options& o, I
       races_({o.max_memory, false}) {
   for (const auto& b : plan.bodies)
     if (b->max_children > 0) active_ = reached_ = true;  // they use their parent's memory
+  programs_ = plan.programs_meet();
+  active_ = active_ || programs_;
   alone_ = !active_;
   for (const Step& s : plan.steps) {
     // A thread alone may forget a fence or a wait, and trips of its loops may meet.
@@ -67,6 +69,7 @@ void RaceDetector::see(Seen& seen) {
   if (is_operations(step, a.thread, a.buffer, a.offset)) return;  // its sides are actors of their own
   if (plan_.memory.is_private(a.buffer) && !reached_) return;
   look(ex(), seen.shadow(), {a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset});
+  if (programs_ && a.atomic && a.write) meet_at(seen, step);
 }
 
 // Whether what a step accesses there is a side of the operation that it starts. A product's operands in shared memory
@@ -237,7 +240,8 @@ void RaceDetector::report(Execution& ex, shadow::Race r, const Where& w) {
   }
   const ir::Site now = ir::site_of(*ex.locs, instances_.line(plan_, r.later.site).loc);
   ir::Site side = ir::site_of(*ex.locs, instances_.line(plan_, r.earlier.site).loc);
-  ir::Diagnostic d = diagnostic_at(thread(w.thread), instances_.line(plan_, r.later.site).loc, "PS-RACE-002",
+  const ir::Code code = programs_ ? ir::Code("PS-PAR-002") : ir::Code("PS-RACE-002");
+  ir::Diagnostic d = diagnostic_at(thread(w.thread), instances_.line(plan_, r.later.site).loc, code,
                                    fmt::format("race on {}: {} it ({}) and {} it ({}), in either order", name,
                                                deed(ex, r.earlier), where(side), deed(ex, r.later), where(now)));
   d.site.what = deed(ex, r.later) + " it here";
@@ -259,8 +263,14 @@ void RaceDetector::report(Execution& ex, shadow::Race r, const Where& w) {
   }
   if (const std::string trip = trip_of(thread(w.thread), *step_of(r.later)); !trip.empty())
     d.numbers.push_back(fmt::format("{} it in {}", deed(ex, r.later), trip));
-  d.numbers.push_back("no signal and no wait lies between the two");
+  d.numbers.push_back(plan_.threads.concurrent
+                          ? "no atomic operation at one place lies behind the one and before the other"
+                          : "no signal and no wait lies between the two");
   if (products) d.hint = remedy_of(*step_of(r.earlier), *step_of(r.later), r.earlier.thread == r.later.thread);
+  else if (plan_.threads.concurrent)
+    d.hint =
+        "let one program tell by an atomic operation behind its access, and the other one see that by an atomic "
+        "operation before its own; or give every program elements of its own";
   else if (!plan_.memory.barriers.empty() && ex.device_of(thread(w.thread)) == ex.device_of(thread(r.earlier.thread)))
     d.hint = "let one arrive at a barrier behind its access, and the other wait for it";
   else

@@ -19,9 +19,12 @@ class RaceDetector : public Detector {
   // `devices`: of the launch.
   RaceDetector(const Plan&, size_t devices, const Options&, Instances&);
   bool empty() const { return !active_; }
-  uint32_t wants() const override { return kLaunch | kOperation | kSync | kMemory; }
+  uint32_t wants() const override {
+    return kLaunch | kOperation | kSync | kMemory | (programs_ ? kStep | kTouching : 0);
+  }
   void on_launch(const LaunchEvent&) override;
   void see(Seen&) override;
+  void on_step(const StepEvent&) override;
   void on_operation(const OperationEvent&) override;
   void on_sync(const SyncEvent&) override;
   void on_memory(const MemoryEvent&) override;
@@ -40,6 +43,8 @@ class RaceDetector : public Detector {
   void moved(const memory::AsyncOperation&);
   bool is_operations(const Step&, int32_t thread, uint32_t buffer, int64_t offset) const;
   void look(Execution&, const memory::shadow::Access&, const Where&);
+  // An atomic operation of a program acquires what those before it released at its elements (race_programs.cc).
+  void meet_at(Seen&, const Step&);
   void report(Execution&, memory::shadow::Race, const Where&);
   std::string deed(const Execution&, const memory::shadow::Party&) const;
   void add(ir::Diagnostic, const memory::shadow::Race&, const std::string& ref);
@@ -74,10 +79,27 @@ class RaceDetector : public Detector {
   bool active_ = false, reached_ = false;
   bool alone_ = false;  // there is one thread: what it does to its copies in flight is told of by FlightDetector
   bool has_trips_ = false;
+  bool programs_ = false;                                  // points of a grid that wait for each other
   std::map<std::pair<int32_t, int64_t>, int64_t> scopes_;  // by thread and offset, where they end: memory of refs
   Instances& instances_;
   memory::shadow::Order order_{true};
   memory::shadow::Races races_;
+  // Of a place that atomic operations meet at: what they released there.
+  struct Met {
+    memory::shadow::Order::Knowledge knows;
+    int64_t heap_bytes() const { return knows.all.own_bytes() + knows.fenced.own_bytes(); }
+    bool operator==(const Met&) const = default;
+  };
+  memory::shadow::InstanceRegions<Met> met_;
+  struct Meets {  // an atomic operation that is about to be done
+    int32_t thread, instance;
+    uint32_t buffer;
+    int element_bytes;
+    memory::shadow::Box box;
+    std::vector<std::byte> before;  // its elements
+    memory::shadow::Order::Knowledge knows;
+  };
+  std::vector<Meets> meets_;
   std::map<int64_t, memory::shadow::Issued> issued_;  // operations in flight
   // By the owner's core, who accessed it, and site.
   std::map<std::tuple<int64_t, memory::shadow::Actor, int32_t>, Visit> visits_;

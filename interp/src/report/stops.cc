@@ -112,7 +112,7 @@ std::string name_of(const Thread& t) {
   };
   const Level level = t.warp < 0 ? Level::Thread : Level::Warp;
   if (ex.points == 0) return ex.units.name(level, number(ex.units, t.unit));
-  if (t.body->mesh < 0) return fmt::format("thread {}", t.index);  // a point of a grid has no place in a mesh
+  if (t.body->mesh < 0) return "program " + index_text(t.point, ex.grid);  // it has no place in a mesh
   const Planned p(ex, Level::Thread, t.unit, t.point);
   return p.units.name(level, number(p.units, p.number));
 }

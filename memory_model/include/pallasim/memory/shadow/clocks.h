@@ -30,6 +30,8 @@ class Clock {
   // Before many take copies: they share what this one knows.
   void share();
   size_t size() const;
+  // Bytes of its own; what it shares with others is not in it.
+  int64_t own_bytes() const { return static_cast<int64_t>(own_.capacity() * sizeof(Epoch)); }
   bool operator==(const Clock&) const;
   // Memory in bytes, about; what clocks share counts once per `seen`.
   int64_t memory(std::unordered_set<const void*>* seen) const;

@@ -92,16 +92,22 @@ class Order {
   void wait_group(int32_t thread, int64_t stream, int64_t outstanding, bool reads);
   void fence(int32_t thread);
 
-  int64_t memory() const;  // bytes, about; walks over everything
-  bool operator==(const Order&) const = default;
-
- private:
+  // What somebody knows of what others have done, and of that what the asynchronous proxy sees.
   struct Knowledge {
-    Clock all, fenced;  // fenced: what the asynchronous proxy sees
+    Clock all, fenced;
     void join(const Knowledge& o) { all.join(o.all), fenced.join(o.fenced); }
     void raise(Epoch e) { all.raise(e); }
     bool operator==(const Knowledge&) const = default;
   };
+  // For places in memory that order who meets there by atomic operations; who asks keeps what each place knows.
+  // Released: all that the thread knows, what it did itself included.
+  Knowledge released(int32_t thread) { return release(thread); }
+  void acquired(int32_t thread, const Knowledge& k) { this->thread(thread).knows.join(k); }
+
+  int64_t memory() const;  // bytes, about; walks over everything
+  bool operator==(const Order&) const = default;
+
+ private:
   struct Trips {
     int64_t since = 0, trip = 0;  // when the loop began, and the trip
     bool operator==(const Trips&) const = default;

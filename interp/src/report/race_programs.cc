@@ -1,0 +1,57 @@
+// Programs that wait for each other: what atomic operations order.
+#include <algorithm>
+#include <cstring>
+
+#include "../plan/kinds.h"
+#include "../plan/payload/movement.h"
+#include "race_detector.h"
+
+namespace pallasim::interp {
+namespace shadow = memory::shadow;
+
+namespace {
+const std::byte* array_of(const Execution& ex, int32_t thread, uint32_t buffer) {
+  return ex.operand(ex.device_of(ex.threads[static_cast<size_t>(thread)]), buffer);
+}
+}  // namespace
+
+// Triton's atomic operations acquire and release unless the kernel says otherwise, and Pallas has no word for that; one
+// whose result nobody uses has nothing by which to acquire.
+void RaceDetector::meet_at(Seen& seen, const Step& step) {
+  const Access& a = seen.access;
+  if (a.buffer < kFirstOperandBuffer || a.buffer - kFirstOperandBuffer >= plan_.module.operands.size()) return;
+  Meets now{a.thread, seen.instance(), a.buffer, a.element_bytes, seen.box(), {}, order_.released(a.thread)};
+  const std::byte* const array = array_of(ex(), a.thread, a.buffer);
+  for (const shadow::Range& row : now.box.rows())
+    now.before.insert(now.before.end(), array + row.begin, array + row.end);
+  meets_.push_back(std::move(now));
+  if (step.kind == Kind::atomic && !payload<Kind::atomic>(step).has_old) return;
+  shadow::Order::Knowledge known;
+  met_.visit(seen.instance(), seen.box(), [&](Met& m, shadow::Range) { known.join(m.knows); });
+  order_.acquired(a.thread, known);
+}
+
+// It is done. Elements that it left as they were release nothing: who comes there cannot tell whether it came before.
+void RaceDetector::on_step(const StepEvent&) {
+  for (const Meets& m : meets_) {
+    const std::byte* const array = array_of(ex(), m.thread, m.buffer);
+    const int64_t size = m.element_bytes;
+    const std::byte* before = m.before.data();
+    for (const shadow::Range& row : m.box.rows()) {
+      const auto changed = [&](int64_t at) {
+        return std::memcmp(array + at, before + (at - row.begin), static_cast<size_t>(size)) != 0;
+      };
+      for (int64_t at = row.begin; at < row.end;) {
+        int64_t end = at;
+        while (end < row.end && changed(end)) end += size;
+        if (end > at)
+          met_.visit(m.instance, shadow::Box(at, end), [&](Met& place, shadow::Range) { place.knows.join(m.knows); });
+        at = std::max(end, at + size);
+      }
+      before += row.end - row.begin;
+    }
+  }
+  meets_.clear();
+}
+
+}  // namespace pallasim::interp
