@@ -67,8 +67,8 @@ class RunParams:
     revisits: A block of an output that a TPU's grid comes back to after others is a finding of checked runs ("note"),
         or stops the run ("error").
     nans: "report" looks at the result of every arithmetic operation, which is slower: those that make NaN or infinity
-        from finite numbers are findings, with line, grid point, element and operands (PS-NAN-001, PS-NAN-002,
-        PS-NAN-003). Results do not depend on it.
+        from finite numbers, or a signed integer that does not fit its type, are findings, with line, grid point,
+        element and operands (PS-NAN-001 to PS-NAN-004). Results do not depend on it.
     cores: TensorCores that share a grid along its first `parallel` axis, 0 for those of the chip's device.
     dma_execution_mode: When the bytes of asynchronous copies, and of products of warpgroups, move: "eager" when they
         start, "on_wait" when somebody waits for them, "scheduled" at a moment that the schedule chooses (with

@@ -146,7 +146,30 @@ def of_an_earlier_launch(rows: int):
 
 
 TPU, GPU = "tpu-v5e", "gpu-h100"
+def two_rows(how: str):
+    """Two copies on one semaphore, or on two; the first row is used between the waits, or behind both. Of a smaller one no bytes can stand for the other's."""
+    rows = 4 if how == "smaller" else 8
+
+    def kernel(x_ref, o_ref, first, second, sems):
+        a = pltpu.make_async_copy(x_ref.at[pl.ds(0, 8)], first, sems.at[0])
+        b = pltpu.make_async_copy(x_ref.at[pl.ds(8, rows)], second.at[pl.ds(0, rows)], sems.at[1 if how == "two" else 0])
+        a.start()
+        b.start()
+        a.wait()
+        if how == "both":
+            b.wait()
+        o_ref[pl.ds(0, 8)] = first[...]  # here
+        if how != "both":
+            b.wait()
+        o_ref[pl.ds(8, rows)] = second[pl.ds(0, rows)]
+
+    row = pltpu.VMEM((8, 128), F32)
+    return pl.pallas_call(kernel, in_specs=[ANY], out_specs=VMEM, out_shape=jax.ShapeDtypeStruct((8 + rows, 128), F32),
+                          scratch_shapes=[row, row, pltpu.SemaphoreType.DMA((2,))])(X)
+
+
 FOUND = {
+    "a wait that another copy may have ended": (TPU, functools.partial(two_rows, "one"), "PS-DMA-002"),
     "a fetch one step behind the write-back": (TPU, functools.partial(shifted, 1), "PS-PIPE-002"),
     "a fetch two steps behind the write-back": (TPU, functools.partial(shifted, 2), "PS-PIPE-002"),
     "a window in flight": (TPU, functools.partial(window_in_flight, False), "PS-RACE-001"),
@@ -158,6 +181,9 @@ FOUND = {
     "more than a kernel gets": (TPU, functools.partial(blocks, 2048), "PS-MEM-002"),
 }
 SILENT = {
+    "copies with a semaphore each": (TPU, functools.partial(two_rows, "two")),
+    "copies that are awaited before they are used": (TPU, functools.partial(two_rows, "both")),
+    "a copy that is too small to end the wait": (TPU, functools.partial(two_rows, "smaller")),
     "a fetch three steps behind": (TPU, functools.partial(shifted, 3)),
     "blocks at the same place": (TPU, carried),
     "a window that is awaited": (TPU, functools.partial(window_in_flight, True)),

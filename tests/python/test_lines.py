@@ -436,7 +436,8 @@ ELSEWHERE = {
     "PS-INT-001": "Ctrl-C",
     "PS-LIVE-001": "after a thousand million steps", "PS-LIVE-003": "after millions of steps of a whole chip's programs",
     "PS-MEM-002": "test_hazards.py", "PS-OOB-003": "test_hazards.py", "PS-PIPE-001": "test_hazards.py", "PS-PIPE-002": "test_hazards.py",
-    "PS-PROM-001": "test_hazards.py", "PS-RACE-005": "test_hazards.py",
+    "PS-PROM-001": "test_hazards.py", "PS-RACE-005": "test_hazards.py", "PS-DMA-002": "test_hazards.py",
+    "PS-NAN-004": "test_nans.py",
     "PS-RACE-004": "several devices: lesson 44",
     "PS-OPT-001": "options are checked where they are written",
 }

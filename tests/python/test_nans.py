@@ -381,3 +381,59 @@ def test_complex_numbers_and_gathers():
     call = pl.pallas_call(taken, out_shape=jax.ShapeDtypeStruct((8,), jnp.float32))
     y, (f,) = found(call, jnp.ones(8), jnp.arange(8, dtype=jnp.int32).at[2].set(9), machine="generic")
     assert f.code == "PS-NAN-001" and f.line == line_of(taken) and "fill" in f.hint and np.isnan(y[2])
+
+
+# Integers: what the operation gives, in Python's own, and whether all of it fits.
+INTEGERS = {
+    "add": (lambda x, y: x + y, lambda x, y: x + y),
+    "sub": (lambda x, y: x - y, lambda x, y: x - y),
+    "mul": (lambda x, y: x * y, lambda x, y: x * y),
+    "neg": (lambda x, y: -x, lambda x, y: -x),
+    "reduce_sum": (lambda x, y: jnp.broadcast_to(jnp.sum(x, 1, keepdims=True, dtype=x.dtype), x.shape), lambda x, y: x.sum(1)),
+    "cumsum": (lambda x, y: lax.cumsum(x, 1), lambda x, y: np.cumsum(x, 1)),
+}
+
+
+@pytest.mark.parametrize("dtype", [jnp.int8, jnp.int16, jnp.int32])
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_that_do_not_fit(name, dtype):
+    ours, exact = INTEGERS[name]
+
+    def kernel(x_ref, y_ref, o_ref):
+        o_ref[...] = ours(x_ref[...], y_ref[...])
+
+    rng = np.random.default_rng(len(name))
+    most = 2 ** (8 * jnp.dtype(dtype).itemsize - 1) - 1
+    for scale in (3, 100, 181, most // 2, most):
+        scale = min(scale, most)
+        x, y = (rng.integers(-scale, scale + 1, (8, 128)) for _ in range(2))
+        x[0, 0] = -most - 1 if scale == most else x[0, 0]
+        _, findings = found(lambda: on_tpu(kernel, jnp.asarray(x, dtype), jnp.asarray(y, dtype), dtype=dtype), machine="generic")
+        wide = np.asarray(exact(x.astype(object), y.astype(object)))
+        bad = int(((wide > most) | (wide < -most - 1)).sum())
+        assert [f.code for f in findings] == ["PS-NAN-004"] * bool(bad), (scale, bad)
+        if bad:
+            assert f"{name} leaves i{8 * jnp.dtype(dtype).itemsize}: {name}(" in findings[0].message
+            assert ("such elements" in findings[0].report) == (bad > 1) and (bad == 1 or f"the first of {bad} such" in findings[0].report)
+
+
+@pytest.mark.parametrize("most", [4000, 5000])
+def test_an_integer_product_that_does_not_fit(most):
+    def kernel(x_ref, y_ref, o_ref):
+        o_ref[...] = jnp.dot(x_ref[...], y_ref[...].T, preferred_element_type=jnp.int32) + jnp.zeros((8, 8), jnp.int32)  # here
+
+    x = jnp.full((8, 128), most, jnp.int32)
+    y, findings = found(lambda: pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 8), jnp.int32))(x, x), machine="generic")
+    fits = 128 * most * most < 2**31
+    assert [f.code for f in findings] == ["PS-NAN-004"] * (not fits)
+    assert fits == (most == 4000) and (y[0, 0] == 128 * most * most) == fits
+    if findings:
+        assert findings[0].line == line_of(kernel) and f"= {128 * most * most}" in findings[0].message
+
+
+def test_unsigned_integers_wrap():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 3
+
+    y, findings = found(lambda: on_tpu(kernel, jnp.full((8, 128), 2**31, jnp.uint32), dtype=jnp.uint32))
+    assert findings == [] and y[0, 0] == 3 * 2**31 % 2**32

@@ -28,6 +28,14 @@ struct NonFinite {
   std::vector<NanSource> sources;
 };
 
+// The first element of an integer result that does not fit its type, and how many there are.
+struct Overflow {
+  int64_t elements = 0;
+  std::vector<int64_t> element;
+  double exact = 0;  // what it would be
+  std::vector<NanSource> sources;
+};
+
 class Diagnostics {
  public:
   virtual ~Diagnostics() = default;
@@ -96,6 +104,8 @@ class Diagnostics {
   // -- values --
   // PS-NAN-001, PS-NAN-002, PS-NAN-003, noted once per step.
   virtual void not_finite(const Thread&, const Step*, const NanPayload&, const NonFinite&) const = 0;
+  // PS-NAN-004, once per step.
+  virtual void overflowed(const Thread&, const Step*, const NanPayload&, const Overflow&) const = 0;
 
   // -- ends of runs: why one cannot go on, or must not; `token` replays the schedule --
   [[noreturn]] virtual void deadlock(

@@ -6,9 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "bodies.h"
-#include "findings.h"
-#include "pallasim/memory/odometer.h"
+#include "made_of.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -65,12 +63,6 @@ bool all_finite(const std::byte* reg, ir::DType t, int64_t n) {
   }
 }
 
-int64_t offset_of(const Array& a, const Index& at) {
-  int64_t r = 0;
-  for (size_t d = 0; d < at.size(); ++d) r += at[d] * a.strides[d];
-  return r * ir::byte_size(a.dtype);
-}
-
 // Calls f(index, element in register form) for the elements that are not finite.
 template <typename F>
 void for_each_odd(const Thread& t, const Array& a, const F& f) {
@@ -102,13 +94,9 @@ void for_each_odd(const Thread& t, const Array& a, const F& f) {
 }
 
 // An operand, and what of it an element of the result is made of.
-class Operand {
+class Operand : public MadeOf {
  public:
-  Operand(const Thread& t, const Array& a) : t_(t), a_(a), load_(kernels().load(a.dtype)) {
-    for (size_t d = 0; d < a.lanes.size(); ++d)
-      if (a.lanes[d].take != Take::Same) free_.push_back(d), free_dims_.push_back(a.dims[d]);
-  }
-
+  using MadeOf::MadeOf;
   Odd made_of(const Index& result) {
     if (!may_be_odd(a_.dtype)) return {};
     if (a_.scalar) return odd(t_.arena + a_.slot, a_.dtype);
@@ -118,55 +106,11 @@ class Operand {
     return {f.nan <= last, f.inf <= last};
   }
 
-  NanSource seen(const Index& result) {
-    NanSource r;
-    r.dtype = a_.dtype;
-    const auto add = [&](const std::byte* reg) {
-      double part[2] = {};
-      values(reg, part);
-      if (ir::is_complex(a_.dtype)) {
-        if (r.count == 0) r.least = part[0], r.greatest = part[1];
-      } else {
-        r.least = r.count ? std::min(r.least, part[0]) : part[0];
-        r.greatest = r.count ? std::max(r.greatest, part[0]) : part[0];
-      }
-      ++r.count;
-    };
-    if (a_.scalar) return add(t_.arena + a_.slot), r;
-    Index at = start(result), place(free_.size());
-    const int64_t last = last_position(result);
-    int64_t position = 0;
-    do add(element(moved(at, place)));
-    while (position++ < last && memory::next_index(place.data(), free_.size(), free_dims_));
-    return r;
-  }
-
  private:
   struct First {  // positions along the lane
     int64_t nan = std::numeric_limits<int64_t>::max(), inf = nan;
   };
 
-  // The index of the lane's first element.
-  Index start(const Index& result) const {
-    Index at(a_.dims.size());
-    for (size_t d = 0; d < at.size(); ++d)
-      if (a_.lanes[d].take == Take::Same && a_.dims[d] > 1) at[d] = result[static_cast<size_t>(a_.lanes[d].dim)];
-    return at;
-  }
-  const Index& moved(Index& at, const Index& place) const {
-    for (size_t i = 0; i < free_.size(); ++i)
-      at[free_[i]] = a_.lanes[free_[i]].take == Take::From ? a_.dims[free_[i]] - 1 - place[i] : place[i];
-    return at;
-  }
-  // The position of the last element that counts: a lane that ends somewhere has one dimension.
-  int64_t last_position(const Index& result) const {
-    for (const size_t d : free_) {
-      const NanPayload::Lane& lane = a_.lanes[d];
-      if (lane.take == Take::UpTo) return result[static_cast<size_t>(lane.dim)];
-      if (lane.take == Take::From) return a_.dims[d] - 1 - result[static_cast<size_t>(lane.dim)];
-    }
-    return std::numeric_limits<int64_t>::max() - 1;
-  }
   // Many elements of the result are made of one lane.
   const First& first_of(const Index& result) {
     const Index at = start(result);
@@ -195,31 +139,7 @@ class Operand {
     } while (memory::next_index(place.data(), free_.size(), free_dims_));
     return r;
   }
-  const std::byte* element(const Index& at) {
-    load_(reg_, t_.resolve(a_.addr) + offset_of(a_, at), 1, 1);
-    return reg_;
-  }
-  void values(const std::byte* reg, double* out) const {
-    switch (compute_type(a_.dtype)) {
-      case CType::Bool: *out = *reinterpret_cast<const uint8_t*>(reg); return;
-      case CType::I32: *out = *reinterpret_cast<const int32_t*>(reg); return;
-      case CType::U32: *out = *reinterpret_cast<const uint32_t*>(reg); return;
-      case CType::I64: *out = static_cast<double>(*reinterpret_cast<const int64_t*>(reg)); return;
-      case CType::U64: *out = static_cast<double>(*reinterpret_cast<const uint64_t*>(reg)); return;
-      case CType::F32: *out = *reinterpret_cast<const float*>(reg); return;
-      case CType::F64: *out = *reinterpret_cast<const double*>(reg); return;
-      case CType::C64: std::copy_n(reinterpret_cast<const float*>(reg), 2, out); return;
-      case CType::C128: std::copy_n(reinterpret_cast<const double*>(reg), 2, out); return;
-    }
-  }
-
-  const Thread& t_;
-  const Array& a_;
-  LoadFn load_;
-  std::vector<size_t> free_;  // dimensions along which the lane lies
-  Index free_dims_;
   std::vector<std::optional<First>> firsts_;  // per lane
-  alignas(16) std::byte reg_[16]{};
 };
 
 }  // namespace
@@ -227,6 +147,7 @@ class Operand {
 const Step* find_nans(Thread& t, const Step* s) {
   if (t.exec->log.noted.contains(s)) return s + 1;
   const NanPayload& p = payload<Kind::find_nans>(s);
+  if (!may_be_odd(p.result.dtype)) return find_overflow(t, s, p), s + 1;
   std::vector<Operand> operands;
   NonFinite found;
   for_each_odd(t, p.result, [&](const Index& at, const std::byte* reg) {

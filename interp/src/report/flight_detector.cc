@@ -134,7 +134,34 @@ std::string not_awaited(const shadow::InFlightUse& u) {
 }
 }  // namespace
 
+// A semaphore counts bytes, not copies: the wait for this one may have been ended by another one's.
+void FlightDetector::in_doubt(const Thread& t, const shadow::InFlightUse& u) {
+  const auto issue = issues_.find(u.operation), other = issues_.find(u.instead);
+  if (issue == issues_.end() || other == issues_.end()) return;
+  const Step &issued = plan_.steps[static_cast<size_t>(u.issued)],
+             &instead = plan_.steps[static_cast<size_t>(other->second.way.step)];
+  const SideNames copy = row(issued).sides(issued);
+  const std::string& name = u.writes ? copy.writes : copy.reads;
+  const auto side = [&](const Step& s, const char* what) {
+    ir::Site r = ir::site_of(*ex().locs, plan_.loc_of(s));
+    r.what = what;
+    return r;
+  };
+  ir::Diagnostic d = diagnostic_at(t, instances_.line(plan_, u.access.site).loc, "PS-DMA-002",
+                                   fmt::format("{} is {} behind a wait that the bytes of another copy may have ended",
+                                               name.empty() ? "memory" : name, u.access.write ? "written" : "read"));
+  d.severity = ir::Severity::Note;
+  d.also.push_back(side(issued, "the copy that was awaited was started here"));
+  d.also.push_back(side(instead, "the other one, with the same semaphore, was started here"));
+  d.numbers.push_back(fmt::format("the copy that was awaited goes {}", issue->second.way.text(ex())));
+  d.numbers.push_back(fmt::format("the other one, which is not awaited yet, goes {}", other->second.way.text(ex())));
+  d.numbers.push_back("a semaphore counts bytes, not copies: as many of either one end the wait");
+  d.hint = "give each copy a semaphore of its own, or wait for all of them before one is used";
+  add(std::move(d), issued, name, false);
+}
+
 void FlightDetector::report(Execution& ex, const shadow::InFlightUse& u) {
+  if (u.instead >= 0) return in_doubt(ex.threads[static_cast<size_t>(u.access.thread)], u);
   // Of two copies that add to a place both count, in any order.
   if (!u.freed && u.writes && u.access.write && adding_.count(u.issued) &&
       adding_.count(instances_.line(plan_, u.access.site).step->id))

@@ -42,6 +42,7 @@ class FlightDetector : public Detector {
   std::string moment_text(const Moment&, int32_t step);
   void look(Execution&, const memory::shadow::Access&, int32_t thread);
   void report(Execution&, const memory::shadow::InFlightUse&);
+  void in_doubt(const Thread&, const memory::shadow::InFlightUse&);
   void report(const Window&, const memory::shadow::InFlightUse&, int32_t thread);
   void add(ir::Diagnostic, const Step& issued, const std::string& ref, bool by_itself);
   const Plan& plan_;

@@ -85,7 +85,30 @@ std::string hint_of(const NanPayload& p, const ops::NonFinite& f) {
   }
 }
 
+std::string element_text(const NanPayload& p, const std::vector<int64_t>& element, int64_t elements) {
+  return fmt::format("element {} of its {}[{}]", ops::shape_text(element), ir::name(p.result.dtype),
+                     fmt::join(p.result.dims, ", ")) +
+         (elements > 1 ? fmt::format(", the first of {} such elements", elements) : "");
+}
+
 }  // namespace
+
+void Words::overflowed(const Thread& t, const Step* s, const NanPayload& p, const ops::Overflow& f) const {
+  Execution& ex = *t.exec;
+  if (!ex.log.noted.emplace(s, ex.log.findings.size()).second) return;
+  std::vector<std::string> args;
+  for (const ops::NanSource& o : f.sources) args.push_back(text_of(o));
+  ir::Diagnostic d =
+      diagnostic_at(t, s, "PS-NAN-004",
+                    fmt::format("{} leaves {}: {}({}) = {:.0f}", ir::name(p.op), ir::name(p.result.dtype),
+                                ir::name(p.op), fmt::join(args, ", "), f.exact));
+  if (!p.result.dims.empty()) d.numbers.push_back(element_text(p, f.element, f.elements));
+  d.numbers.push_back(fmt::format("the greatest {} is {:.0f}; what does not fit loses its upper bits",
+                                  ir::name(p.result.dtype), std::exp2(ir::bit_width(p.result.dtype) - 1) - 1));
+  d.hint =
+      "compute in a wider type, or add up less before the sum is scaled; where integers are to wrap, unsigned ones do";
+  ex.add_finding(std::move(d));
+}
 
 void Words::not_finite(const Thread& t, const Step* s, const NanPayload& p, const ops::NonFinite& f) const {
   Execution& ex = *t.exec;
@@ -102,10 +125,7 @@ void Words::not_finite(const Thread& t, const Step* s, const NanPayload& p, cons
       t, s, code,
       fmt::format("{} makes {} of {}: {}({}) = {}", name, what, f.of_infinities ? "infinities" : "finite numbers",
                   ir::name(p.op), fmt::join(args, ", "), f.nan ? "nan" : what));
-  if (!p.result.dims.empty())
-    d.numbers.push_back(fmt::format("element {} of its {}[{}]", ops::shape_text(f.element), ir::name(p.result.dtype),
-                                    fmt::join(p.result.dims, ", ")) +
-                        (f.elements > 1 ? fmt::format(", the first of {} such elements", f.elements) : ""));
+  if (!p.result.dims.empty()) d.numbers.push_back(element_text(p, f.element, f.elements));
   d.hint = hint_of(p, f);
   ex.add_finding(std::move(d));
 }

@@ -40,6 +40,7 @@ class Words final : public ops::Diagnostics {
   [[noreturn]] void check_failed(const Thread&, const Step*, const std::string& message) const override;
   void at_breakpoint(const Thread&, const Step*, const HostCall&) const override;
   void not_finite(const Thread&, const Step*, const NanPayload&, const ops::NonFinite&) const override;
+  void overflowed(const Thread&, const Step*, const NanPayload&, const ops::Overflow&) const override;
   [[noreturn]] void deadlock(Execution&, const std::string& token) const override;
   [[noreturn]] void waiting_programs(Execution&, const Thread&, const std::string& token) const override;
   [[noreturn]] void polling_threads(Execution&, const Thread&, const std::string& token) const override;

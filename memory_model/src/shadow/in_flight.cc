@@ -51,6 +51,8 @@ void InFlight::remove(int64_t id) {
     if (users->second.empty()) users_.erase(users);
   }
   flights_.erase(it);
+  for (auto d = doubts_.begin(); d != doubts_.end();)
+    d = d->second.others.erase(id) != 0 && d->second.others.empty() ? doubts_.erase(d) : std::next(d);
 }
 
 // An operation without anything to await stays until it is over().
@@ -61,7 +63,33 @@ void InFlight::free_what_is_awaited() {
   for (int64_t id : done) remove(id);
 }
 
+namespace {
+int64_t owed_to(const Flight& f, int64_t semaphore) {
+  int64_t n = 0;
+  for (const Owed& o : f.after_write)
+    if (o.kind == Completion::Kind::Semaphore && o.object == semaphore) n += o.units;
+  return n;
+}
+}  // namespace
+
+// `owed`: before the wait, by operation. Those that are awaited now, where others may have counted in their place.
+void InFlight::doubt(int64_t semaphore, const std::map<int64_t, int64_t>& owed) {
+  Doubt d;
+  int64_t others = 0;
+  for (const auto& [id, before] : owed)
+    if (const int64_t now = owed_to(flights_.at(id), semaphore); now > 0) d.others.insert(id), others += now;
+  if (d.others.empty()) return;
+  for (const auto& [id, before] : owed) {
+    if (d.others.count(id) || others < before) continue;
+    d.flight = flights_.at(id);
+    doubts_.insert_or_assign(id, d);
+  }
+}
+
 void InFlight::taken(int64_t semaphore, int64_t units) {
+  std::map<int64_t, int64_t> owed;
+  for (const auto& [id, f] : flights_)
+    if (const int64_t n = owed_to(f, semaphore); n > 0) owed.emplace(id, n);
   for (auto& [id, f] : flights_)
     for (std::vector<Owed>* side : {&f.after_read, &f.after_write})
       for (Owed& o : *side) {
@@ -70,6 +98,7 @@ void InFlight::taken(int64_t semaphore, int64_t units) {
         units -= n;
         o.units -= n;
       }
+  if (owed.size() > 1) doubt(semaphore, owed);
   free_what_is_awaited();
 }
 
@@ -105,6 +134,9 @@ void InFlight::over(int64_t id) {
 
 // The operation goes on: it owes its units, and uses what its other sides name.
 void InFlight::freed(int32_t instance, int64_t begin, int64_t end, int32_t thread) {
+  for (auto& [id, d] : doubts_)
+    std::erase_if(d.flight.sides,
+                  [&](const FlightSide& s) { return s.instance == instance && overlap(s.box, Box(begin, end)); });
   const auto users = users_.find(instance);
   if (users == users_.end()) return;
   const Box bytes(begin, end);
@@ -145,10 +177,22 @@ void InFlight::abandoned(int64_t id, int32_t thread) {
   for (Owed& o : f.after_read) o.units = 0;
 }
 
+void InFlight::look_at_doubts(const Access& a, const Box& box, int32_t thread) {
+  for (const auto& [id, d] : doubts_)
+    for (const FlightSide& side : d.flight.sides) {
+      if (side.instance != a.instance || !(side.write || a.write) || !overlap(side.box, box)) continue;
+      if (!doubted_.insert({d.flight.site, a.site}).second) continue;
+      InFlightUse u{id, d.flight.site, {thread, a.who < 0, a.site, a.write, a.atomic}, side.write};
+      u.instance = a.instance, u.bytes = box.hull(), u.instead = *d.others.begin();
+      found_.push_back(u);
+    }
+}
+
 void InFlight::access(const Access& a, int32_t thread) {
+  const Box box = a.box();
+  if (!doubts_.empty()) look_at_doubts(a, box, thread);
   const auto users = users_.find(a.instance);
   if (users == users_.end()) return;
-  const Box box = a.box();
   const Range hull = box.hull();
   for (const User& u : users->second) {
     if ((!a.write && !u.writes) || u.hull.end <= hull.begin || hull.end <= u.hull.begin) continue;

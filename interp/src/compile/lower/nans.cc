@@ -39,9 +39,27 @@ bool stays_finite(OpCode code) {
   }
 }
 
+// What its type does not hold is cut off; unsigned integers are those that wrap on purpose.
+bool may_overflow(OpCode code) {
+  switch (code) {
+    case OpCode::add:
+    case OpCode::sub:
+    case OpCode::mul:
+    case OpCode::neg:
+    case OpCode::abs:
+    case OpCode::reduce_sum:
+    case OpCode::reduce_prod:
+    case OpCode::cumsum:
+    case OpCode::cumprod:
+    case OpCode::dot_general: return true;
+    default: return false;
+  }
+}
+
 bool makes_nans(const Emitter& e, const Op& op) {
   if (op.results.size() != 1) return false;
   const ir::Type* t = e.type(op.results[0]);
+  if (t && ir::is_signed_int(t->dtype)) return may_overflow(op.code);
   if (!t || (!ir::is_float(t->dtype) && !ir::is_complex(t->dtype))) return false;
   switch (op.code) {
     case OpCode::reduce_sum:
@@ -87,6 +105,7 @@ Lanes of_product(const Op& op, bool left, size_t rank, int first) {
                              contract = ints(op.attr(left ? "lhs_contract" : "rhs_contract"));
   Lanes r(rank);
   for (size_t b = 0; b < batch.size(); ++b) r[static_cast<size_t>(batch[b])] = {Take::Same, static_cast<int>(b)};
+  for (size_t c = 0; c < contract.size(); ++c) r[static_cast<size_t>(contract[c])].dim = static_cast<int>(c);
   for (size_t d = 0; d < rank; ++d)
     if (!has(batch, d) && !has(contract, d)) r[d] = {Take::Same, first++};
   return r;
@@ -140,7 +159,7 @@ Lanes same_element(size_t rank) {
 }
 
 void look_for_nans(Emitter& e, const Val& result, const std::vector<MadeOf>& operands) {
-  if (result.elements() == 0) return;
+  if (result.elements() == 0 || ir::is_unsigned_int(result.dtype)) return;
   NanPayload p;
   p.op = e.op()->code;
   p.result = array_of(result, {});

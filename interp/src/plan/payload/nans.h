@@ -17,7 +17,7 @@ struct NanPayload {
       From,  // that one and those behind it
     };
     Take take = Take::All;
-    int dim = 0;  // of the result
+    int dim = 0;  // of the result; of a product's All: which of the contracted ones it is
   };
   struct Array {
     ir::DType dtype{};

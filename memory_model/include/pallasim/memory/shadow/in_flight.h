@@ -47,6 +47,9 @@ struct InFlightUse {
   Range bytes;         // of the access, from the first to behind the last
   bool freed = false;  // no access (`access` is the operation itself): the bytes are given back
   Completion::Kind awaits = Completion::Kind::Semaphore;  // what the side's user has to wait for
+  // Another operation, still in flight, that may have ended the wait for this one: the semaphore of both counted as
+  // many units of it. -1: this one is not awaited at all.
+  int64_t instead = -1;
   bool operator==(const InFlightUse&) const = default;
 };
 
@@ -54,7 +57,8 @@ class InFlight {
  public:
   // Operations are issued in the order of their ids.
   void start(int64_t id, Flight flight);
-  // A wait took units of a semaphore: they are those of the oldest operations that owe it.
+  // A wait took units of a semaphore: they are those of the oldest operations that owe it. While another one owes it as
+  // many, nobody knows whose they were.
   void taken(int64_t semaphore, int64_t units);
   // The bytes or arrivals that the operation owes a barrier counted in this phase.
   void counted(int64_t id, int64_t barrier, int64_t phase);
@@ -86,11 +90,20 @@ class InFlight {
   };
   static User user(int64_t id, const Flight&, int32_t instance);
   void free_what_is_awaited();
+  void doubt(int64_t semaphore, const std::map<int64_t, int64_t>& owed);
+  void look_at_doubts(const Access&, const Box&, int32_t thread);
   void remove(int64_t id);
+  // Awaited, unless the units were those of one of the others.
+  struct Doubt {
+    Flight flight;
+    std::set<int64_t> others;
+    bool operator==(const Doubt&) const = default;
+  };
   std::map<int64_t, Flight> flights_;
+  std::map<int64_t, Doubt> doubts_;
   std::unordered_map<int32_t, std::vector<User>> users_;  // by instance
   std::vector<InFlightUse> found_;
-  std::set<std::pair<int32_t, int32_t>> told_;  // sites
+  std::set<std::pair<int32_t, int32_t>> told_, doubted_;  // sites
 };
 
 }  // namespace pallasim::memory::shadow
