@@ -4,7 +4,8 @@
 
 Every device has a part of x and all of its own columns of w. It multiplies the part that it has, and passes it on at the same time; the
 copy and the product read the same buffer, which two may do. What must not happen is that the next part comes into that buffer: there
-are two, and a device that is done with one says so to its left neighbour. The twin multiplies the next part before it came.
+are two, and a device that is done with one says so to its left neighbour. Each buffer has a semaphore for what comes: one for both could not
+tell which of two parts is there. The twin multiplies the next part before it came.
 """
 
 import jax
@@ -37,7 +38,8 @@ def gather_matmul(x, w, wait_first=True):
             here, there = step % 2, (step + 1) % 2
             before = copy
             if step < N - 1:
-                copy = pltpu.make_async_remote_copy(parts.at[here], parts.at[there], sent, came, device_id=right, device_id_type=LOGICAL)
+                copy = pltpu.make_async_remote_copy(parts.at[here], parts.at[there], sent, came.at[there], device_id=right,
+                                                    device_id_type=LOGICAL)
                 if step > 0:
                     pl.semaphore_wait(free, 1)  # the right neighbour has multiplied what lies there
                 copy.start()
@@ -52,7 +54,7 @@ def gather_matmul(x, w, wait_first=True):
                 if wait_first:
                     copy.wait_recv()
 
-    scratch = [pltpu.VMEM((2, ROWS, K), x.dtype), pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.REGULAR]
+    scratch = [pltpu.VMEM((2, ROWS, K), x.dtype), pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.DMA((2,)), pltpu.SemaphoreType.REGULAR]
     return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((N * ROWS, COLUMNS), jnp.float32), scratch_shapes=scratch,
                           compiler_params=pltpu.CompilerParams(collective_id=0))(x, w)
 
