@@ -46,13 +46,13 @@ def main() -> None:
     if first is None:
         return
     head = pickle.loads(first)
-    _go_with(head["parent"])
     sys.path[:] = head["path"]
     held: dict[str, str] = {}
     if head["confine"] is not None:
         from . import _confine
 
         held = _confine.confine(**head["confine"])
+    _go_with(head["parent"])
     ready: dict[str, Any] = {"held": held}
     try:
         import jax

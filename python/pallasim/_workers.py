@@ -68,8 +68,7 @@ class Worker:
     def ask(self, program: bytes, key: str, item: bytes, seconds: float, most_bytes: int) -> dict[str, Any]:
         """What the program says of the item. Raises Gone; the process is of no use then."""
         try:
-            if not self._ready:
-                self._begin()
+            self.begin()
             request = {"program": key, "item": item} | ({} if key == self._known else {"bytes": program})
             _child.write(self._process.stdin, pickle.dumps(request))  # type: ignore[arg-type]
             self._known = key
@@ -81,13 +80,17 @@ class Worker:
             return {"status": "error", "reason": answer["error"]}
         return answer["outcome"]  # type: ignore[no-any-return]
 
-    def _begin(self) -> None:
+    def begin(self) -> dict[str, str]:
+        """Waits until it can be asked; what holds it (`_confine`). Raises Gone."""
+        if self._ready:
+            return self.held
         head = {"path": [p or os.getcwd() for p in sys.path], "config": self._config, "confine": self._confine, "parent": os.getpid()}
         _child.write(self._process.stdin, pickle.dumps(head))  # type: ignore[arg-type]
         ready = self._receive(_START, 0)
         if "error" in ready:
             raise Gone("died", f"a worker does not start: {ready['error']}")
         self.held, self._ready = ready["held"], True
+        return self.held
 
     def _receive(self, seconds: float, most_bytes: int) -> dict[str, Any]:
         out = self._process.stdout
