@@ -18,6 +18,7 @@ from . import _child
 
 _START = 300.0  # seconds for importing JAX on a busy machine
 _LOOK = 0.1     # seconds between looks at a process's memory
+_MOST_ANSWER = 1 << 30
 _MOST_ITEMS = 2000  # of one process: what JAX keeps of each program goes with it
 _FLAGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion", "jax_default_prng_impl",
           "jax_threefry_partitionable", "jax_debug_nans")
@@ -57,7 +58,7 @@ class Worker:
         env.pop("PALLASIM_EMULATE", None)
         if confine is not None:
             env |= {"TMPDIR": confine["folder"], "HOME": confine["folder"], "PYTHONDONTWRITEBYTECODE": "1"}
-        self._process = subprocess.Popen([sys.executable, "-m", "pallasim._child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+        self._process = subprocess.Popen([sys.executable, "-m", "pallasim._child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0,
                                          env=env, start_new_session=True, cwd=None if confine is None else confine["folder"])
         self._ready = False
 
@@ -96,19 +97,28 @@ class Worker:
         out = self._process.stdout
         assert out is not None
         until = time.monotonic() + seconds if seconds > 0 else None
-        while True:
+        data = bytearray()
+        while len(data) < 8 or len(data) < 8 + int.from_bytes(data[:8], "little"):
             left = _LOOK if until is None else until - time.monotonic()
             if left <= 0:
                 self.end()
                 raise Gone("time limit", f"it took more than {seconds:g} s")
             if select.select([out], [], [], min(left, _LOOK) if most_bytes > 0 or until is None else left)[0]:
-                data = _child.read(out)  # type: ignore[arg-type]
-                if data is None:
+                part = os.read(out.fileno(), 1 << 20)
+                if not part:
                     raise self._died()
-                return json.loads(data)  # type: ignore[no-any-return]
-            if most_bytes > 0 and (taken := resident(self.pid)) > most_bytes:
+                data += part
+                if len(data) > _MOST_ANSWER:
+                    self.end()
+                    raise Gone("died", "its answer has no end")
+            elif most_bytes > 0 and (taken := resident(self.pid)) > most_bytes:
                 self.end()
                 raise Gone("memory limit", f"it took {taken >> 20:,} MiB, more than {most_bytes >> 20:,}")
+        try:
+            answer = json.loads(bytes(data[8:]))
+            return answer if isinstance(answer, dict) else {"error": "its answer is no object"}
+        except ValueError:
+            raise Gone("died", "its answer is no JSON") from None
 
     def _died(self) -> Gone:
         code = self._process.wait()
