@@ -176,8 +176,8 @@ class _Rows:
             if jobs == 0 and executor is None:
                 return _many.here(self._program, items, told), notes
             count = jobs or _many.cores()
-            if executor is None and "workers" not in self._program.options:
-                self._program.options = self._program.options | {"workers": max(1, _many.cores() // count)}
+            if executor is None:
+                self._program.workers = max(1, _many.cores() // count)
             try:
                 return _many.run(self._program, items, told, executor=executor, jobs=count, seconds=seconds, most_bytes=most_bytes), notes
             except _tasks.NotSendable as e:
@@ -265,4 +265,4 @@ def _described(program: _judge.Program) -> str:
 
     shapes = [f"{getattr(x, 'dtype', type(x).__name__)}{list(getattr(x, 'shape', ()))}" for x in jax.tree.leaves((program.args, program.kwargs))]
     how = "predicted only" if not program.values else "checked runs" if program.checked else "runs"
-    return f"{', '.join(shapes) or 'none'}; {how}; options {sorted(program.options.items())}"
+    return f"{', '.join(shapes) or 'none'}; {how}; tolerance {program.tolerance}; options {sorted(program.options.items())}"

@@ -46,7 +46,7 @@ class Worker:
     """One process. `ask` is for one thread at a time; `end` for any."""
 
     def __init__(self, config: dict[str, Any], confine: dict[str, Any] | None = None) -> None:
-        self._config, self._confine = config, confine
+        self.config, self._confine = config, confine
         self.held: dict[str, str] = {}
         self.items = 0
         self._known = ""
@@ -85,7 +85,7 @@ class Worker:
         """Waits until it can be asked; what holds it (`_confine`). Raises Gone."""
         if self._ready:
             return self.held
-        head = {"path": [p or os.getcwd() for p in sys.path], "config": self._config, "confine": self._confine, "parent": os.getpid()}
+        head = {"path": [p or os.getcwd() for p in sys.path], "config": self.config, "confine": self._confine, "parent": os.getpid()}
         _child.write(self._process.stdin, pickle.dumps(head))  # type: ignore[arg-type]
         ready = self._receive(_START, 0)
         if "error" in ready:
@@ -184,8 +184,9 @@ class Pool:
         with self._lock:
             if self.closed:
                 raise Closed
-            if self._idle:
-                return self._idle.pop()
+            for n, idle in enumerate(self._idle):
+                if idle.config == config:
+                    return self._idle.pop(n)
             worker = Worker(config, self._confine)
             self._all.append(worker)
             return worker
