@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import sweep_programs as programs
+from jax.experimental import pallas as pl
 
 import pallasim
 from pallasim import _build, _judge, _many, _tasks, _workers
@@ -50,6 +51,25 @@ def test_shapes_are_predicted_only_and_chips_are_kept_apart():
         pallasim.sweep(programs.double, [8], programs.SHAPE, chips=[CHIP], values=True)
     with pytest.raises(ValueError, match="tpu-v5e"):
         pallasim.sweep(programs.double, [8], programs.SHAPE, chips=["tpu-v5"], jobs=0)
+
+
+def test_what_stops_cannot_run_or_cannot_be_timed():
+    def outside_kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[pl.ds(pl.program_id(0) * 8 + 4, 8)]
+
+    def unknown_kernel(x_ref, o_ref):
+        o_ref[...] = jax.lax.linalg.cholesky(x_ref[...])
+
+    def make(config):
+        kernel, shape = {"outside": (outside_kernel, (8, 128)), "unknown": (unknown_kernel, (64, 128))}[config]
+        return lambda x: pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((64, 128), jnp.float32), grid=(64 // shape[0],),
+                                        out_specs=pl.BlockSpec(shape, lambda i: (i, 0)))(x)
+
+    s = pallasim.sweep(make, ["outside", "unknown"], programs.X, chips=[CHIP], jobs=0, options={"out_of_bounds": "error"})
+    assert s.rows[0].status == "stopped" and s.rows[0].code.startswith("PS-OOB") and s.rows[0].text.strip().startswith("o_ref[...] = x_ref")
+    assert s.rows[1].status == "unsupported" and "cholesky" in s.rows[1].reason
+    untimed = pallasim.sweep(programs.double, [8], programs.SHAPE, chips=["generic"], jobs=0)
+    assert untimed.rows[0].status == "untimed" and "no figures" in untimed.rows[0].reason
 
 
 def memory_hog(config):
