@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import Any
 
@@ -63,8 +64,6 @@ def main(words: list[str]) -> int:
 
 
 def _source(path: str, entry: str) -> _eval.Source:
-    import os
-
     with open(path, encoding="utf-8") as file:
         return _eval.Source(file.read(), os.path.abspath(path), entry)
 

@@ -1,6 +1,7 @@
 """`pallasim eval --serve`: the same by HTTP on this machine, with a queue (docs/eval.md)."""
 from __future__ import annotations
 
+import dataclasses
 import http.server
 import itertools
 import json
@@ -60,8 +61,6 @@ class Evaluations:
         return self._queue.qsize()
 
     def _arguments(self, r: dict[str, Any]) -> tuple[Any, ...]:
-        import dataclasses
-
         from ._params import require_machine
 
         if unknown := sorted(set(r) - _FIELDS):
@@ -127,7 +126,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         length = self.headers.get("Content-Length", "")
         if self.path != "/eval" or self.headers.get_content_type() != "application/json" or not length.isdigit() or int(length) > _MOST_BODY:
-            self.close_connection = True
+            self._drop()
             self._say(400, {"error": f"POST /eval takes application/json of at most {_MOST_BODY} bytes"})
             return
         try:
@@ -145,9 +144,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         host = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
         if host in ("127.0.0.1", "localhost") and "Origin" not in self.headers:
             return True
-        self.close_connection = True
+        self._drop()
         self._say(403, {"error": "this server is for programs of this machine"})
         return False
+
+    def _drop(self) -> None:
+        """Nothing more is read of this connection but what the client is about to write, so that it gets to the answer."""
+        self.close_connection = True
+        length = self.headers.get("Content-Length", "")
+        self.rfile.read(min(int(length), 1 << 16) if length.isdigit() else 0)
 
     def _say(self, status: int, data: Any) -> None:
         body = json.dumps(data).encode()

@@ -36,7 +36,7 @@ def test_each_question_in_its_order_and_the_best():
     assert by["raise"].reason == "ValueError: 8 does not divide it" and by["raise"].seconds is None
     assert by["race"].code.startswith("PS-RACE") and by["race"].line > 0
     assert "differs in 8,192 of 8,192 elements" in by["wrong"].reason and by["wrong"].seconds is None  # not predicted: it lost before
-    assert by[12].kernels == ("double_kernel",) and by[12].code == "PS-CHIP-001" and by[12].spent["running"] == 0  # nothing was computed
+    assert by[12].kernels == ("double_kernel",) and by[12].code == "PS-TPU-001" and by[12].spent["running"] == 0  # nothing was computed
 
 
 def test_shapes_are_predicted_only_and_chips_are_kept_apart():
