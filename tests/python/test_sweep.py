@@ -34,7 +34,7 @@ def test_each_question_in_its_order_and_the_best():
     by = {r.config: r for r in s.rows}
     assert by[8].ratio == by[8].seconds / best.seconds > 1 and by[8].why.startswith(f"{by[8].ratio:.2f} x the best: bound by {by[8].bound}")
     assert by["raise"].reason == "ValueError: 8 does not divide it" and by["raise"].seconds is None
-    assert by["race"].code.startswith("PS-RACE") and by["race"].line > 0
+    assert by["race"].code == "PS-PAR-001" and by["race"].line > 0
     assert "differs in 8,192 of 8,192 elements" in by["wrong"].reason and by["wrong"].seconds is None  # not predicted: it lost before
     assert by[12].kernels == ("double_kernel",) and by[12].code == "PS-TPU-001" and by[12].spent["running"] == 0  # nothing was computed
 
@@ -58,7 +58,7 @@ def test_what_stops_cannot_run_or_cannot_be_timed():
         o_ref[...] = x_ref[pl.ds(pl.program_id(0) * 8 + 4, 8)]
 
     def unknown_kernel(x_ref, o_ref):
-        o_ref[...] = jax.lax.linalg.cholesky(x_ref[...])
+        o_ref[:, :64] = jax.lax.linalg.cholesky(x_ref[:, :64])
 
     def make(config):
         kernel, shape = {"outside": (outside_kernel, (8, 128)), "unknown": (unknown_kernel, (64, 128))}[config]
