@@ -67,7 +67,7 @@ def configurations(kernel: str, size: int) -> list[tuple]:
     if kernel == "tpu":
         sides = [s for s in (16, 32, 64, 128, 256, 512, 1024, 2048) if s <= size][-5:]
         return list(itertools.product(sides, sides, sides[-4:], _ORDERS))
-    return list(itertools.product((64, 128), (64, 128), (64, 32), (2, 3, 4, 5, 6), ("", "M", "N"), "MN", (1, 4, 8)))[::2][:400]
+    return list(itertools.product((64, 128), (64, 128), (64, 32), (2, 3, 4, 5, 6), ("", "M", "N"), "MN", (1, 4, 8, 16)))[::2][:400]
 
 
 KERNELS = {"tpu": (tpu, "tpu-v5e", jnp.bfloat16), "hopper": (hopper, "gpu-h100", jnp.float16)}
