@@ -23,6 +23,7 @@ _WHERE = {
     "capture": "_captured", "Recording": "_capsule", "debug": "_debug",
     "explore": "_explore", "Exploration": "_explore", "ExploredOutcome": "_explore",
     "predict": "_predict", "Prediction": "_predict", "KernelTime": "_times",
+    "sweep": "_sweep", "Sweep": "_sweep", "SweepRow": "_sweep", "RayExecutor": "_ray",
     "Check": "_check", "KernelCheck": "_check",
     "replay": "_replay", "Replay": "_replay", "ReplayedLaunch": "_replay",
     "register_lowering": "_lowerings", "unregister_lowering": "_lowerings",
@@ -51,6 +52,8 @@ if TYPE_CHECKING:  # `as` exports a name to checkers
     from ._params import MACHINES as MACHINES, Params as Params
     from ._predict import Prediction as Prediction, predict as predict
     from ._times import KernelTime as KernelTime
+    from ._ray import RayExecutor as RayExecutor
+    from ._sweep import Sweep as Sweep, SweepRow as SweepRow, sweep as sweep
     from ._replay import Replay as Replay, ReplayedLaunch as ReplayedLaunch, replay as replay
     from ._text import capture_text as capture_text, check as check, fmt as fmt, run as run
 

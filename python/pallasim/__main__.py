@@ -1,4 +1,4 @@
-"""`python -m pallasim` is the program `pallasim`."""
+"""`python -m pallasim` is the program `pallasim`, and what of it is Python's: `eval`."""
 from __future__ import annotations
 
 import os
@@ -8,6 +8,10 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Becomes the command-line program, with the arguments of this process."""
+    if sys.argv[1:2] == ["eval"]:
+        from pallasim import _eval_cli
+
+        sys.exit(_eval_cli.main(sys.argv[2:]))
     from pallasim import _program
 
     try:

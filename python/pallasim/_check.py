@@ -139,10 +139,11 @@ def check(f: Callable[..., Any], *args: Any, chips: Sequence[str] = (), **kwargs
     for name in ("chip", "machine"):
         if isinstance(kwargs.get(name), str):  # no function that is traced takes a text
             raise TypeError(f"pallasim.check(f, ..., chips=[{kwargs[name]!r}]): {name}= is an argument of f here")
-    return Check(tuple(k for chip in _chips(chips) for k in _on_chip(f, args, kwargs, chip)))
+    return Check(tuple(k for chip in chips_of(chips) for k in _on_chip(f, args, kwargs, chip)))
 
 
-def _chips(chips: Sequence[str]) -> tuple[str, ...]:
+def chips_of(chips: Sequence[str]) -> tuple[str, ...]:
+    """Those that are named; none: that of the block around the call, else all TPUs. Raises ValueError for one that does not exist."""
     from . import _context
     from ._params import MACHINES, require_machine
 
@@ -185,26 +186,34 @@ def launches(jaxpr: Any, axes: tuple[tuple[str, int], ...] = ()) -> Iterator[tup
             yield from launches(inner, inside)
 
 
-def _kernel(eqn: Any, axes: tuple[tuple[str, int], ...], chip: str, machine: str) -> KernelCheck:
+def captured(eqn: Any, axes: tuple[tuple[str, int], ...], machine: str) -> Any:
+    """The module of an equation that launches a kernel (`_capture.module.Captured`); raises `_capture.types.Unsupported`."""
     from ._capture import module
+
+    p, settings = eqn.params, module.Settings(machine, axes)
+    if p.get("grid_mapping") is not None:
+        return module.pallas_call(p, settings)
+    return module.mpmd_map(p, [v.aval for v in eqn.invars], settings)
+
+
+def _kernel(eqn: Any, axes: tuple[tuple[str, int], ...], chip: str, machine: str) -> KernelCheck:
     from ._capture.types import Unsupported
 
     p = eqn.params
     mapping = p.get("grid_mapping")
     grid = tuple(n if isinstance(n, int) else None for n in mapping.grid) if mapping is not None else _mesh_sizes(p)
-    settings = module.Settings(machine, axes)
     name = str(p.get("name") or "kernel")
     try:
-        captured = (module.pallas_call(p, settings) if mapping is not None else module.mpmd_map(p, [v.aval for v in eqn.invars], settings))
+        made = captured(eqn, axes, machine)
     except Unsupported as e:
         return KernelCheck(name, chip, machine, grid, (Remark("PS-UNSUP-001", "error", str(e)),), (), (), ())
-    remarks, memories = _legality(captured, chip)
+    remarks, memories = legality(made, chip)
     traffic: list[_cost.Moved] = []
     if mapping is not None:
-        traffic = _cost.traffic(mapping, _operand_names(p), captured.machine != "triton")
+        traffic = _cost.traffic(mapping, _operand_names(p), made.machine != "triton")
     refused = any(r.severity == "error" for r in remarks)
-    time, untimed = (None, "") if refused else _predicted(captured, chip)
-    return KernelCheck(captured.name, chip, captured.machine, grid, remarks, memories, tuple(traffic), tuple(_costs(p, grid, traffic)), time, untimed)
+    time, untimed = (None, "") if refused else _predicted(made, chip)
+    return KernelCheck(made.name, chip, made.machine, grid, remarks, memories, tuple(traffic), tuple(_costs(p, grid, traffic)), time, untimed)
 
 
 def _predicted(captured: Any, chip: str) -> tuple[KernelTime | None, str]:
@@ -235,7 +244,8 @@ def _operand_names(p: Any) -> list[str]:
     return [str((names[i] if i < len(names) else "") or getattr(b, "origin", "") or f"operand {i}") for i, b in enumerate(mapping.block_mappings)]
 
 
-def _legality(captured: Any, chip: str) -> tuple[tuple[Remark, ...], tuple[Memory, ...]]:
+def legality(captured: Any, chip: str) -> tuple[tuple[Remark, ...], tuple[Memory, ...]]:
+    """What a chip's compiler and sizes say against a captured module, and what it keeps in the memories of a core."""
     from . import _core
     from ._params import MACHINES
 

@@ -91,13 +91,14 @@ class Exploration:
 
 
 def explore(f: Callable[..., Any], *args: Any, chip: str = "generic", schedules: int = 1000, policy: str = "pct", depth: int = 3, seed: int = 0,
-            jobs: int = 0, launch: int | None = None, options: dict[str, Any] | None = None, **kwargs: Any) -> Exploration:
+            jobs: int = 0, launch: int | None = None, executor: Any = None, options: dict[str, Any] | None = None, **kwargs: Any) -> Exploration:
     """Runs `f(*args, **kwargs)` once on the emulator, and each launch of a kernel in it under up to `schedules` schedules.
 
     policy: "pct" (priorities of threads and copies that change depth - 1 times: finds a bug that needs `depth` orders with a known
     probability), "random" (anybody who can go on is as likely as any other), "exhaustive" (all schedules that differ). Copies in flight
     move at any moment. seed: of the schedules; jobs: OS threads, 0 for one per core; what is found does not depend on jobs.
-    launch: only this one, the first being 1. options: further ones of `Params`, such as `{"detect_races": True}`.
+    launch: only this one, the first being 1. executor: a `concurrent.futures.Executor` whose workers run the schedules (docs/sweep.md), but for
+    "exhaustive", whose schedules follow from each other; what is found is the same. options: further ones of `Params`, such as `{"detect_races": True}`.
 
     Ctrl-C ends it with what there is. Raises RuntimeError where f launches no kernel; an error of f that no launch caused is f's.
     """
@@ -107,7 +108,8 @@ def explore(f: Callable[..., Any], *args: Any, chip: str = "generic", schedules:
         raise ValueError(f"policy is one of {', '.join(known)}, not {policy!r}")
     if schedules < 1 or depth < 1 or jobs < 0:
         raise ValueError("schedules and depth are at least 1, jobs at least 0")
-    return of_launches(_recorded(f, args, kwargs, chip, options or {}), schedules=schedules, policy=policy, depth=depth, seed=seed, jobs=jobs, launch=launch)
+    return of_launches(_recorded(f, args, kwargs, chip, options or {}), schedules=schedules, policy=policy, depth=depth, seed=seed, jobs=jobs, launch=launch,
+                       executor=executor)
 
 
 def _recorded(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], chip: str, options: dict[str, Any]) -> list[dict[str, Any]]:
@@ -129,7 +131,8 @@ def _recorded(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     return recording.launches
 
 
-def of_launches(launches: list[dict[str, Any]], *, schedules: int, policy: str, depth: int, seed: int, jobs: int, launch: int | None = None) -> Exploration:
+def of_launches(launches: list[dict[str, Any]], *, schedules: int, policy: str, depth: int, seed: int, jobs: int, launch: int | None = None,
+                executor: Any = None) -> Exploration:
     """The same of launches that were recorded."""
     from . import _core
 
@@ -141,7 +144,9 @@ def of_launches(launches: list[dict[str, Any]], *, schedules: int, policy: str, 
         group = launches[at:at + _core.devices_of(first["module"], first["options"])]
         if launch is None or at < launch <= at + len(group):
             devices = [(x["device"], [_array(a) for a in x["arguments"]], [_array(a, False) for a in x["results"]]) for x in group]
-            found.append(_core.explore(first["module"], _free(first["options"]), devices, policy, schedules, depth, seed, jobs))
+            given = first["module"], _free(first["options"]), devices, policy, schedules, depth, seed
+            counted = _counted(_Part(*given), executor) if executor is not None and policy != "exhaustive" else None
+            found.append(_core.explore(*given, jobs, counted))
             numbers.append(at + 1)
         at += len(group)
         if found and found[-1]["interrupted"]:
@@ -149,6 +154,49 @@ def of_launches(launches: list[dict[str, Any]], *, schedules: int, policy: str, 
     outcomes = tuple(_outcome(o, n) for x, n in zip(found, numbers) for o in x["outcomes"])
     return Exploration(tuple(x["kernel"] for x in found), policy, seed, sum(x["schedules"] for x in found), all(x["exhausted"] for x in found),
                        any(x["interrupted"] for x in found), outcomes, "".join(x["text"] for x in found).rstrip("\n"))
+
+
+@dataclasses.dataclass
+class _Part:
+    """Some of the schedules of a launch, for a worker."""
+
+    text: str
+    options: str
+    devices: list[Any]
+    policy: str
+    schedules: int
+    depth: int
+    seed: int
+
+    def run(self, part: tuple[int, int]) -> dict[str, Any]:
+        from . import _core
+
+        counted = _core.count_outcomes(self.text, self.options, self.devices, self.policy, self.schedules, self.depth, self.seed, 1, *part)
+        return {"status": "ok", "counted": [[key.decode("latin-1"), count, first] for key, count, first in counted]}
+
+
+_PARTS = 32
+
+
+def _counted(launch: _Part, executor: Any) -> list[tuple[bytes, int, int]]:
+    """The outcomes of all schedules, added up from what workers say. Ctrl-C is the caller's: there is no part of the whole."""
+    from . import _many
+
+    size = max(1, -(-launch.schedules // _PARTS))
+    parts = [(begin, min(begin + size, launch.schedules)) for begin in range(0, launch.schedules, size)]
+    sums: dict[bytes, tuple[int, int]] = {}
+
+    def told(n: int, outcome: dict[str, Any]) -> None:
+        if outcome["status"] != "ok":
+            raise RuntimeError(f"schedules {parts[n][0]} to {parts[n][1] - 1} could not be run: {outcome['reason']}")
+        for text, count, first in outcome["counted"]:
+            key = text.encode("latin-1")
+            had = sums.get(key, (0, first))
+            sums[key] = had[0] + count, min(had[1], first)
+
+    if _many.run(launch, parts, told, executor=executor, jobs=0, seconds=0, most_bytes=0):
+        raise KeyboardInterrupt
+    return [(key, *sums[key]) for key in sums]
 
 
 def _free(options: str) -> str:

@@ -51,7 +51,7 @@ def predict(f: Callable[..., Any], *args: Any, chip: str, values: bool = False, 
     found = [_one(*launch, *how) for launch in launches]
     concrete = all(not isinstance(x, jax.ShapeDtypeStruct) for x in jax.tree.leaves((args, kwargs)))
     if concrete and any(k.reads_inputs for k, _ in found):
-        found = [_one(*launch, *how) for launch in _recorded(f, args, kwargs, chip, options or {})]
+        found = [_one(*launch, *how) for launch in recorded(f, args, kwargs, chip, options or {})]
     if not found:
         raise RuntimeError("nothing to predict: no Pallas kernel is launched")
     if report:
@@ -77,7 +77,7 @@ def _traced(f: Callable[..., Any], args: Any, kwargs: Any, chip: str, options: d
     import jax
 
     from . import _check, _emulate, _findings
-    from ._capture import jaxver, module
+    from ._capture import jaxver
     from ._capture.types import Unsupported
     from ._params import require_machine
 
@@ -86,18 +86,16 @@ def _traced(f: Callable[..., Any], args: Any, kwargs: Any, chip: str, options: d
     with _emulate.emulate(chip, **options) as params:
         closed = jax.make_jaxpr(lambda *a, **k: f(*a, **k))(*args, **kwargs)
         for eqn, axes in _check.launches(jaxver.open_jaxpr(closed)[0]):
-            p = eqn.params
-            settings = module.Settings(params.ir_machine, axes)
             try:
-                captured = (module.pallas_call(p, settings) if p.get("grid_mapping") is not None
-                            else module.mpmd_map(p, [v.aval for v in eqn.invars], settings))
+                captured = _check.captured(eqn, axes, params.ir_machine)
             except Unsupported as e:
-                raise _findings.unsupported(str(p.get("name") or "kernel"), e, chip) from None
+                raise _findings.unsupported(str(eqn.params.get("name") or "kernel"), e, chip) from None
             found.append((captured.text, params.text(), []))
     return found
 
 
-def _recorded(f: Callable[..., Any], args: Any, kwargs: Any, chip: str, options: dict[str, Any]) -> Iterator[_Launch]:
+def recorded(f: Callable[..., Any], args: Any, kwargs: Any, chip: str, options: dict[str, Any]) -> Iterator[_Launch]:
+    """The launches of a run, with what their arguments hold."""
     from . import _core, _explore
 
     launches: Sequence[dict[str, Any]] = _explore._recorded(f, args, kwargs, chip, options)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import sys
 import threading
+import time
 from typing import Any
 
 from . import _cells, _core
@@ -83,3 +84,32 @@ class _Box:
             self._handle.display(data, raw=True)
         else:
             self._handle.update(data, raw=True)
+
+
+class Line:
+    """How far many runs are, where somebody would see it: on the terminal, or in the notebook. Wiped at the end."""
+
+    def __init__(self, what: str, count: int) -> None:
+        self._what, self._count = what, count
+        self._begun = self._shown = time.monotonic()
+        self._box = _Box() if in_notebook() else None
+        self._terminal = self._box is None and on_terminal()
+
+    def show(self, done: int, note: str = "") -> None:
+        now = time.monotonic()
+        if not (self._box or self._terminal) or now - self._shown < _EVERY:
+            return
+        self._shown = now
+        rate = done / (now - self._begun)
+        self._write(f"{self._what}: {done:,} of {self._count:,}, {rate:.3g} a second{f', {note}' if note else ''}")
+
+    def _write(self, text: str) -> None:
+        if self._box:
+            self._box.show(text)
+        else:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        if self._shown > self._begun:
+            self._write("")

@@ -1,5 +1,6 @@
 #include "explore.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -18,6 +19,7 @@ namespace {
 
 using Array = std::tuple<std::string, std::vector<int64_t>, nb::bytes>;  // dtype, dims, elements
 using Arrays = std::vector<Array>;
+using Device = std::tuple<int64_t, Arrays, Arrays>;  // number, arguments, results
 
 interp::Buffer buffer_of(const Array& a, std::vector<std::vector<std::byte>>* kept) {
   const auto& [dtype, dims, bytes] = a;
@@ -90,29 +92,61 @@ nb::dict exploration_dict(const interp::Exploration& x, const Shown& shown) {
 
 Shown g_shown;
 
-nb::dict explored(const std::string& text, const std::string& options,
-                  const std::vector<std::tuple<int64_t, Arrays, Arrays>>& devices, const std::string& policy,
-                  int64_t schedules, int depth, uint64_t seed, int jobs) {
+// The devices of a launch, with arrays of their own.
+struct Devices {
   std::vector<std::vector<std::byte>> kept;
   std::vector<std::vector<interp::Buffer>> args, results;
-  for (const auto& [number, in, out] : devices) {
-    auto& a = args.emplace_back();
-    for (const Array& x : in) a.push_back(buffer_of(x, &kept));
-    auto& r = results.emplace_back();
-    for (const Array& x : out) r.push_back(buffer_of(x, &kept));
-  }
   std::vector<interp::DeviceCall> calls;
-  for (size_t i = 0; i < devices.size(); ++i)
-    calls.push_back({static_cast<int32_t>(std::get<0>(devices[i])), args[i], results[i]});
+
+  explicit Devices(const std::vector<Device>& given) {
+    for (const auto& [number, in, out] : given) {
+      auto& a = args.emplace_back();
+      for (const Array& x : in) a.push_back(buffer_of(x, &kept));
+      auto& r = results.emplace_back();
+      for (const Array& x : out) r.push_back(buffer_of(x, &kept));
+    }
+    for (size_t i = 0; i < given.size(); ++i)
+      calls.push_back({static_cast<int32_t>(std::get<0>(given[i])), args[i], results[i]});
+  }
+};
+
+using Counted = std::tuple<nb::bytes, int64_t, int64_t>;  // key, count, first
+
+nb::dict explored(const std::string& text, const std::string& options, const std::vector<Device>& devices,
+                  const std::string& policy, int64_t schedules, int depth, uint64_t seed, int jobs,
+                  const std::optional<std::vector<Counted>>& counted) {
+  const Devices on(devices);
+  interp::ExploreOptions how{.policy = policy, .schedules = schedules, .depth = depth, .seed = seed, .jobs = jobs};
+  if (counted) {
+    how.counted.emplace();
+    for (const auto& [key, count, first] : *counted)
+      how.counted->push_back({std::string(key.c_str(), key.size()), count, first});
+  }
   watch_interrupts(-1);
   interp::Exploration x;
   {
     nb::gil_scoped_release unlocked;
-    x = interp::explore(interp::compile_cached(text, interp::parse_options(options)), calls,
-                        interp::parse_options(options),
-                        {.policy = policy, .schedules = schedules, .depth = depth, .seed = seed, .jobs = jobs});
+    x = interp::explore(interp::compile_cached(text, interp::parse_options(options)), on.calls,
+                        interp::parse_options(options), how);
   }
   return exploration_dict(x, g_shown);
+}
+
+std::vector<Counted> counted_outcomes(const std::string& text, const std::string& options,
+                                      const std::vector<Device>& devices, const std::string& policy, int64_t schedules,
+                                      int depth, uint64_t seed, int jobs, int64_t begin, int64_t end) {
+  const Devices on(devices);
+  watch_interrupts(-1);
+  std::vector<interp::CountedOutcome> found;
+  {
+    nb::gil_scoped_release unlocked;
+    found = interp::count_outcomes(
+        interp::compile_cached(text, interp::parse_options(options)), on.calls, interp::parse_options(options),
+        {.policy = policy, .schedules = schedules, .depth = depth, .seed = seed, .jobs = jobs}, begin, end);
+  }
+  std::vector<Counted> r;
+  for (const interp::CountedOutcome& c : found) r.emplace_back(nb::bytes(c.key.data(), c.key.size()), c.count, c.first);
+  return r;
 }
 
 }  // namespace
@@ -120,8 +154,11 @@ nb::dict explored(const std::string& text, const std::string& options,
 void define_explore(nb::module_& m, const Shown& shown) {
   g_shown = shown;
   m.def("explore", &explored, "text"_a, "options"_a, "devices"_a, "policy"_a, "schedules"_a, "depth"_a, "seed"_a,
-        "jobs"_a,
+        "jobs"_a, "counted"_a = nb::none(),
         "Runs a module under many schedules; a device is (number, arguments, results), an array (dtype, dims, bytes).");
+  m.def("count_outcomes", &counted_outcomes, "text"_a, "options"_a, "devices"_a, "policy"_a, "schedules"_a, "depth"_a,
+        "seed"_a, "jobs"_a, "begin"_a, "end"_a,
+        "Of some of the schedules that explore runs: (what tells an outcome from others, how many, the first).");
   m.def(
       "policies",
       [] {

@@ -50,3 +50,13 @@ def test_the_suite_for_pytest_runs_checked_and_not():
     seconds, plans = pytest_suite.first_run()
     assert 0 < plans < seconds / 50  # what workers would save that shared their plans
     assert pytest_suite.launches(True) > 0 and pytest_suite.launches(False) > 0
+
+
+def test_sweeps_are_measured():
+    import sweep
+
+    for name in ("tpu", "hopper"):
+        assert len(sweep.configurations(name, 4096)) == 400 == len(set(sweep.configurations(name, 4096)))
+    few = sweep.configurations("tpu", 256)[:2]
+    measured = sweep.one("tpu", 256, True, 0, configs=few)
+    assert measured["statuses"] == {"ok": 2} and measured["ms_per_configuration"]["running"] > 0 and measured["per_second_and_core_beyond_tracing"] > 0

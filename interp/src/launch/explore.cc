@@ -52,9 +52,21 @@ class Explorer {
     r.seed = how_.seed;
     runner_ = make_runner();
     if (row_->watches) search(&r);
-    else draw(&r);
+    else draw(&r, 0, how_.schedules);
     finish(&r);
     return r;
+  }
+
+  std::vector<CountedOutcome> count(int64_t begin, int64_t end) {
+    if (row_->watches)
+      bad_argument(plan_, "schedules of policy " + how_.policy + " follow from each other: there are no parts", {}, "");
+    Exploration r;
+    runner_ = make_runner();
+    draw(&r, begin, end);
+    if (r.interrupted) return {};
+    std::vector<CountedOutcome> counted;
+    for (const auto& [key, s] : outcomes_) counted.push_back({key, s.count, s.first});
+    return counted;
   }
 
  private:
@@ -76,13 +88,21 @@ class Explorer {
     s.first = std::min(s.first, number);
   }
 
-  void draw(Exploration* r) {
+  void draw(Exploration* r, int64_t begin, int64_t end) {
     const ScheduleEnd usual = runner_->run(*drawn(0));
     turns_ = std::max<int64_t>(usual.turns, 1);
-    note(usual, 0, &outcomes_);
-    const int jobs = static_cast<int>(std::clamp<int64_t>(how_.jobs > 0 ? how_.jobs : default_workers(), 1,
-                                                          std::max<int64_t>(1, how_.schedules / 8)));
-    std::atomic<int64_t> next{1}, done{1};
+    if (how_.counted)
+      for (const CountedOutcome& c : *how_.counted) outcomes_[c.key] = {c.count, c.first, {}};
+    else draw_all(usual, begin, end);
+    for (const auto& [key, s] : outcomes_) r->schedules += s.count;
+    r->interrupted = interrupted();
+  }
+
+  void draw_all(const ScheduleEnd& usual, int64_t begin, int64_t end) {
+    if (begin == 0) note(usual, 0, &outcomes_);
+    const int jobs = static_cast<int>(
+        std::clamp<int64_t>(how_.jobs > 0 ? how_.jobs : default_workers(), 1, std::max<int64_t>(1, (end - begin) / 8)));
+    std::atomic<int64_t> next{std::max<int64_t>(begin, 1)}, done{1};
     std::mutex mutex;
     std::exception_ptr failed;
     const auto job = [&](ScheduleRunner* runner) {
@@ -90,10 +110,10 @@ class Explorer {
       try {
         std::unique_ptr<ScheduleRunner> own;
         if (!runner) runner = (own = make_runner()).get();
-        for (int64_t i; !interrupted() && (i = next.fetch_add(1)) < how_.schedules;) {
-          const ScheduleEnd end = runner->run(*drawn(i));
+        for (int64_t i; !interrupted() && (i = next.fetch_add(1)) < end;) {
+          const ScheduleEnd ended = runner->run(*drawn(i));
           if (interrupted()) break;
-          note(end, i, &mine);
+          note(ended, i, &mine);
           if (const int64_t n = ++done; n % kTold == 0 && how_.progress) {
             const std::lock_guard lock(mutex);
             how_.progress(n);
@@ -115,8 +135,6 @@ class Explorer {
     job(runner_.get());
     for (std::thread& t : others) t.join();
     if (failed) std::rethrow_exception(failed);
-    for (const auto& [key, s] : outcomes_) r->schedules += s.count;
-    r->interrupted = interrupted();
   }
 
   void search(Exploration* r) {
@@ -207,15 +225,27 @@ class Explorer {
 
 }  // namespace
 
-Exploration explore(const CachedPlan& p, std::span<const DeviceCall> devices, const Options& o,
-                    const ExploreOptions& e) {
+// What both ways in need: arguments that can be, and a plan of their sizes.
+static std::shared_ptr<const Plan> plan_to_explore(const CachedPlan& p, std::span<const DeviceCall> devices,
+                                                   const ExploreOptions& e) {
   if (devices.empty()) bad_argument(*p.plan, "no device", {}, "");
   if (e.schedules < 1 || e.depth < 1 || e.jobs < 0 || e.max_outcomes < 1)
     bad_argument(*p.plan, "schedules, depth and outcomes are at least 1, jobs at least 0", {}, "");
+  return p.plan->module.params.empty() ? p.plan : specialised(*p.plan, *p.locs, devices);
+}
+
+Exploration explore(const CachedPlan& p, std::span<const DeviceCall> devices, const Options& o,
+                    const ExploreOptions& e) {
   const FloatEnvironment environment;
-  std::shared_ptr<const Plan> plan = p.plan;
-  if (!plan->module.params.empty()) plan = specialised(*plan, *p.locs, devices);
+  const auto plan = plan_to_explore(p, devices, e);
   return Explorer(*plan, *p.locs, devices, o, e).run();
+}
+
+std::vector<CountedOutcome> count_outcomes(const CachedPlan& p, std::span<const DeviceCall> devices, const Options& o,
+                                           const ExploreOptions& e, int64_t begin, int64_t end) {
+  const FloatEnvironment environment;
+  const auto plan = plan_to_explore(p, devices, e);
+  return Explorer(*plan, *p.locs, devices, o, e).count(begin, end);
 }
 
 }  // namespace pallasim::interp

@@ -7,6 +7,12 @@
 
 namespace pallasim::interp {
 
+// Schedules that end alike: what tells them from others, how many, and the first of them.
+struct CountedOutcome {
+  std::string key;
+  int64_t count = 0, first = 0;
+};
+
 struct ExploreOptions {
   std::string policy = "pct";  // of policy_rows()
   int64_t schedules = 1000;    // at most
@@ -15,6 +21,8 @@ struct ExploreOptions {
   int jobs = 0;                 // OS threads; 0: one per core. What is found does not depend on it
   bool minimise = true;         // tokens have as few switches as a search for fewer leaves
   int64_t max_outcomes = 1000;  // what comes later is counted alone
+  // Of all schedules, added up from parts (count_outcomes): they are not run here again. Not for "exhaustive".
+  std::optional<std::vector<CountedOutcome>> counted = {};
   // Told now and then, from one OS thread at a time: schedules so far.
   std::function<void(int64_t schedules)> progress = {};
 };
@@ -64,6 +72,10 @@ struct Exploration {
 // Operations in flight move at any moment, whatever Options::copies says. Arrays are not written to. Throws
 // DiagnosticError for options and arrays that cannot be; what stops a schedule is an outcome.
 Exploration explore(const CachedPlan&, std::span<const DeviceCall> devices, const Options&, const ExploreOptions& = {});
+
+// Of schedules `begin` to `end` - 1 of those that explore runs, for whoever adds up parts that run elsewhere.
+std::vector<CountedOutcome> count_outcomes(const CachedPlan&, std::span<const DeviceCall> devices, const Options&,
+                                           const ExploreOptions&, int64_t begin, int64_t end);
 
 std::string to_text(const Exploration&);  // for people
 
