@@ -221,7 +221,7 @@ def shared() -> Pool:
     """That of this process, where it works for another one."""
     global _shared
     with _shared_lock:
-        if _shared is None:
+        if _shared is None or _shared.closed:
             _shared = Pool()
             atexit.register(_shared.close)
         return _shared

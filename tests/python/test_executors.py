@@ -11,6 +11,8 @@ import sweep_programs as programs
 
 import pallasim
 
+pytestmark = pytest.mark.one_jax
+
 CHIP = "tpu-v5e"
 CONFIGS = [8, 16, 32, 64, "raise"]
 

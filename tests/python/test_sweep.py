@@ -19,6 +19,8 @@ from jax.experimental import pallas as pl
 import pallasim
 from pallasim import _build, _judge, _many, _tasks, _workers
 
+pytestmark = pytest.mark.one_jax
+
 CHIP = "tpu-v5e"
 
 
