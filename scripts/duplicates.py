@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = ["ir", "memory_model", "hw_models", "interp", "trace", "cli", "python/src"]
+FOLDERS = ["ir", "memory_model", "hw_models", "interp", "trace", "capsule", "cli", "python/src"]
 LINES, MOST = 6, 10
 # Files of a pair -> why the block stands in both.
 REASONS: dict[frozenset, str] = {}

@@ -15,7 +15,7 @@ for t in "${targets[@]}"; do
   case $t in
     fuzz_npy) ;;
     fuzz_capsule)
-      for kind in good deflated oob operand; do python3 tests/cli/capsules.py "$kind" "$corpus/$kind"; done ;;
+      for kind in good deflated oob operand found_more time; do python3 tests/cli/capsules.py "$kind" "$corpus/$kind"; done ;;
     *) seeds=(-dict=tests/fuzz/psir.dict tests/pass tests/fail) ;;
   esac
   echo "== $t: $runs runs"

@@ -8,7 +8,7 @@
 
 #include "commands.h"
 #include "io.h"
-#include "npy.h"
+#include "pallasim/capsule/npy.h"
 #include "pallasim/ir/nearest.h"
 
 namespace pallasim::cli {

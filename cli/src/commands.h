@@ -1,21 +1,20 @@
 // The commands of `pallasim`. Each returns an exit code, writes its result to Out, and throws DiagnosticError.
 #pragma once
-#include <nlohmann/json.hpp>
-
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "io.h"
+#include "pallasim/capsule/launches.h"
+#include "pallasim/capsule/replay.h"
+#include "pallasim/capsule/values.h"
 #include "pallasim/interp/launch.h"
 #include "pallasim/interp/passes.h"
 #include "pallasim/ir/diagnostic.h"
 #include "pallasim/ir/module.h"
 #include "sarif.h"
-#include "values.h"
 
 namespace pallasim::cli {
-
-using Json = nlohmann::ordered_json;
 
 // One result per command: text for people, or one JSON object.
 class Out {
@@ -29,6 +28,10 @@ class Out {
   void text(const std::string& s) {
     if (!json) text_ += s;
   }
+  // For standard error, as it is.
+  void report(const std::string& s) {
+    if (!json) errors_ += s;
+  }
   // Findings go to standard error, or into the object's list. The exit code that one asks for.
   int finding(const ir::Diagnostic&);
   // Writes everything; throws PS-IO-002 when standard output cannot take it.
@@ -37,7 +40,6 @@ class Out {
  private:
   std::string text_, errors_;
 };
-Json to_json_object(const ir::Diagnostic&);
 
 struct RunOptions {
   std::string file;
@@ -50,7 +52,7 @@ struct RunOptions {
   std::string trace;                                         // a time line goes there
   std::vector<std::string> observe;                          // names of trace::reporters()
   bool progress = true;                                      // of a long launch, on a terminal
-  std::vector<std::pair<std::string, std::string>> options;  // of interp::option_rows(): name and text, as given
+  GivenOptions options;  // of interp::option_rows(): name and text, as given
   // Capsules only.
   int64_t launch = 0;         // 1-based; 0: all
   double rtol = 0, atol = 0;  // both 0: exact bytes
@@ -58,8 +60,21 @@ struct RunOptions {
 int run(const RunOptions&, Out&);
 // The same for a capsule: `bytes` is its content.
 int replay(const RunOptions&, const std::string& bytes, Out&);
+// Throws where operands are given to a capsule.
+void refuse_operands(const RunOptions&);
 // What the command line says about a launch; whatever it leaves open is that of `base`. Throws PS-OPT-001.
 interp::Options engine_options(const RunOptions&, interp::Options base = {});
+
+// Capsules as a regression suite.
+struct SuiteCommand {
+  std::vector<std::string> paths;  // files, folders, patterns
+  RunOptions run;                  // rtol, atol, options, progress
+  double time_rtol = 0.01, limit = 60;
+  int64_t memory = 0;  // of one capsule's process; 0: no limit
+  int jobs = 0;        // 0: one per core
+  std::string junit;   // file that is written
+};
+int suite(const SuiteCommand&, Out&);
 
 struct ExploreCommand {
   RunOptions run;  // file, operands, launch, options
@@ -137,16 +152,6 @@ std::vector<std::pair<std::string, int64_t>> parse_dims(const std::vector<std::s
 std::string kernel_name(const ir::Module&);                                         // for people: escaped, never empty
 std::string grid_text(const ir::Module&, const std::vector<int64_t>& bounds = {});  // "2 x 2", "of 1 point"
 
-// An operand of the call: dynamic bounds have no Operand.
-struct Argument {
-  const ir::Operand* operand = nullptr;
-  std::string name;
-  Array array;
-  std::string origin;  // "random, seed 0", "x.npy"
-};
-std::vector<interp::Buffer> buffers(std::vector<Argument>&);
-// f32[8,128]
-std::string type_text(const Array&);
 void show_prints(const interp::Report&, Out&);
 // Values for the call's operands, in its order; binds the module's shape parameters on the way.
 std::vector<Argument> make_arguments(ir::Module*, const RunOptions&);

@@ -19,6 +19,7 @@ class DebugTarget {
  private:
   void of_text(const RunOptions&, const std::string& text);
   void of_capsule(const RunOptions&, const std::string& bytes);
+  void take(Launch);
   std::string text_, file_;  // of the kernel
   interp::Options options_;
   mutable std::vector<std::vector<Argument>> args_, results_;  // by device

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "io.h"
-#include "values.h"
+#include "pallasim/capsule/values.h"
 
 namespace pallasim::cli {
 namespace {

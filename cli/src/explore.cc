@@ -47,7 +47,7 @@ class Explore {
   int run() {
     each_launch(
         command_.run, [](interp::Options o) { return o; },
-        [&](FileLaunch& l) {
+        [&](Launch& l) {
           if (l.of > 1) out_.text(fmt::format("launch {}\n", l.number));
           launch(l);
         });
@@ -55,7 +55,7 @@ class Explore {
   }
 
  private:
-  void launch(FileLaunch& l) {
+  void launch(Launch& l) {
     interp::ExploreOptions how{command_.policy, command_.schedules, command_.depth, command_.run.seed, command_.jobs};
     const bool shown = command_.run.progress && ::isatty(STDERR_FILENO);
     if (shown) how.progress = [](int64_t n) { fmt::print(stderr, "\r{} schedules", n); };

@@ -64,6 +64,15 @@ Examples:
   pallasim report bug.capsule -o bug.html               all launches of a recording
   pallasim report big.capsule -o big.html --unchecked   without computing values)";
 
+constexpr const char* kSuiteFooter =
+    R"(Each capsule is repeated in a process of its own: outputs, ends, findings and predicted times are held against
+what was recorded. Options of a run replace those of the recordings.
+
+Examples:
+  pallasim suite capsules                               all capsules of a folder
+  pallasim suite 'kernels/*.capsule' --rtol 1e-5        contractions of another CPU
+  pallasim suite capsules --junit suite.xml             for continuous integration)";
+
 constexpr const char* kDebugFooter =
     R"(Operands and options are those of `pallasim run`; a capsule has its own. `help` shows the commands: those of gdb
 and pdb, also backwards.

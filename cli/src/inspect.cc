@@ -5,7 +5,7 @@
 #include <array>
 #include <map>
 
-#include "archive.h"
+#include "pallasim/capsule/archive.h"
 #include "commands.h"
 #include "io.h"
 #include "pallasim/hw/machine.h"

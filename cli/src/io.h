@@ -1,40 +1,8 @@
-// Files, standard input, and text that a terminal may show.
+// Files, arrays and capsules by their short names.
 #pragma once
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "pallasim/ir/diagnostic.h"
-#include "pallasim/ir/escape.h"
+#include "pallasim/capsule/exit_code.h"
+#include "pallasim/capsule/files.h"
 
 namespace pallasim::cli {
-
-// What a shell sees; docs/cli.md and --help list them.
-enum ExitCode : int {
-  kOk = 0,
-  kFinding = 1,      // the kernel is wrong
-  kUsage = 2,        // the command line is wrong
-  kBadInput = 3,     // a file, the IR or an array is wrong
-  kUnsupported = 4,  // an operation that this version cannot run
-  kInternal = 70,    // Pallasim is wrong
-  kInterrupted = 130
-};
-int exit_code_of(const ir::Diagnostic&);
-
-[[noreturn]] void fail(ir::Code code, std::string message, std::vector<std::string> numbers = {},
-                       std::string hint = {});
-
-// The whole file, "-" being standard input. Throws PS-IO-001 (cannot be read) and PS-IO-003 (longer than `limit`, or
-// for what begins as a zip archive than `zip_limit`, if that is more).
-std::string read_input(const std::string& path, int64_t limit, int64_t zip_limit = 0);
-// Throws PS-IO-002. A file that exists is replaced at once or not at all.
-void write_file(const std::string& path, std::string_view bytes);
-void make_directory(const std::string& path);
-
-using ir::escaped;
-// A file name made of an operand's name: no separators, no leading dot.
-std::string safe_file_name(std::string_view name);
-std::string human_bytes(int64_t bytes);
-
-}  // namespace pallasim::cli
+using namespace capsule;
+}

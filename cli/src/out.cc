@@ -5,15 +5,6 @@
 
 namespace pallasim::cli {
 
-Json to_json_object(const ir::Diagnostic& d) {
-  std::string text = ir::to_json(d);
-  Json j = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!j.is_discarded()) return j;
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) >= 0x80) c = '?';  // not UTF-8
-  return Json::parse(text, nullptr, false);
-}
-
 namespace {
 // The first line in the colour of its severity, the advice in green.
 std::string coloured(const ir::Diagnostic& d) {

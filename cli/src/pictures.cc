@@ -29,7 +29,7 @@ struct Seen {
 };
 
 // Runs it; `steps`: where its steps go, null: nowhere.
-Seen run_steps(FileLaunch& l, interp::Session& session, const std::string& kernel, bool progress,
+Seen run_steps(Launch& l, interp::Session& session, const std::string& kernel, bool progress,
                interp::Timeline* steps) {
   ProgressLine line(progress, kernel);
   std::vector<interp::Observer*> observers;
@@ -51,7 +51,7 @@ int trace_launches(const PictureOptions& o, Out& out) {
   interp::Session session;
   int code = kOk;
   const auto adapt = [&](interp::Options options) { return o.run.predict ? as_predicted(options) : options; };
-  each_launch(o.run, adapt, [&](FileLaunch& l) {
+  each_launch(o.run, adapt, [&](Launch& l) {
     const std::string kernel = kernel_name(interp::module_of(*l.plan));
     interp::Timeline& t = all.emplace_back();
     std::string says;
@@ -97,7 +97,7 @@ int report_launches(const PictureOptions& o, Out& out) {
   std::vector<Seen> seen;
   std::vector<interp::Timeline> steps;
   if (!o.unchecked || o.steps)
-    each_launch(o.run, adapt, [&](FileLaunch& l) {
+    each_launch(o.run, adapt, [&](Launch& l) {
       const bool by_steps = by_steps_alone(l.options);
       steps.push_back(trace::report_limits());
       seen.push_back(run_steps(l, session, kernel_name(interp::module_of(*l.plan)), o.run.progress,
@@ -106,7 +106,7 @@ int report_launches(const PictureOptions& o, Out& out) {
   size_t n = 0;
   each_launch(
       o.run, [&](interp::Options options) { return by_steps_alone(options) ? adapt(options) : as_predicted(options); },
-      [&](FileLaunch& l) {
+      [&](Launch& l) {
         const ir::Module& m = interp::module_of(*l.plan);
         const bool by_steps = by_steps_alone(l.options);
         trace::Reported r;

@@ -5,10 +5,10 @@
 #include <chrono>
 #include <set>
 
-#include "archive.h"
+#include "pallasim/capsule/archive.h"
 #include "commands.h"
 #include "io.h"
-#include "npy.h"
+#include "pallasim/capsule/npy.h"
 #include "pallasim/hw/rules.h"
 #include "pallasim/interp/predict.h"
 #include "pallasim/trace/perfetto.h"
@@ -19,24 +19,11 @@
 namespace pallasim::cli {
 
 interp::Options engine_options(const RunOptions& o, interp::Options e) {
-  const auto given = [&](std::string_view name) {
-    return std::any_of(o.options.begin(), o.options.end(), [&](const auto& p) { return p.first == name; });
-  };
-  // A schedule that is asked for replaces that of a recording.
-  if (!o.schedule.empty() || given("random_seed")) e.random_seed.reset(), e.replay.clear();
+  if (!o.schedule.empty()) e = without_schedule(std::move(e));
   if (o.schedule == "random") e.random_seed = o.seed;
   if (o.oob_as_machine) e.out_of_bounds = interp::Options::Oob::Machine;
-  for (const auto& [name, text] : o.options) interp::set_option(e, name, text);
-  return e;
+  return overridden(std::move(e), o.options);
 }
-
-std::vector<interp::Buffer> buffers(std::vector<Argument>& all) {
-  std::vector<interp::Buffer> r;
-  for (Argument& a : all) r.push_back({a.array.data.data(), a.array.dtype, a.array.dims});
-  return r;
-}
-
-std::string type_text(const Array& a) { return fmt::format("{}[{}]", ir::name(a.dtype), fmt::join(a.dims, ",")); }
 
 void show_prints(const interp::Report& report, Out& out) {
   for (const std::string& line : report.prints) out.text(escaped(line) + '\n');

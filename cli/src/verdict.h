@@ -3,10 +3,12 @@
 #include <string>
 #include <vector>
 
+#include "pallasim/capsule/placed.h"
 #include "pallasim/hw/chips.h"
 #include "pallasim/ir/module.h"
 
 namespace pallasim::cli {
+using capsule::placed;
 
 struct Verdict {
   const hw::Profile* chip = nullptr;
@@ -19,20 +21,6 @@ struct Verdict {
 // Why no rule of the chip can be looked at: shape parameters are open, or the kernel is for no chip. Else empty.
 std::string not_looked_at(const ir::Module&, const hw::Profile&);
 Verdict hold_against(ir::Module, const hw::Profile&);
-
-// What refuses a kernel as a whole while `f` looks at it has the line that launches it, as far as the module says.
-template <typename F>
-auto placed(const ir::Module& m, const F& f) {
-  ir::Module where;  // `f` may take the module
-  where.attrs = m.attrs;
-  where.locs = m.locs;
-  try {
-    return f();
-  } catch (ir::DiagnosticError& e) {
-    ir::place(e.diagnostic(), where);
-    std::move(e.diagnostic()).raise();
-  }
-}
 
 // The chips of --chip, which the parser has checked.
 std::vector<const hw::Profile*> chips_of(const std::vector<std::string>& names);

@@ -166,6 +166,7 @@ class _Writer:
         out["module"] = self._modules[text]
         for key, prefix in (("arguments", "in"), ("results", "out")):
             out[key] = [self._array(a, f"{folder}/{prefix}{i}-{_file_name(a['name'])}") for i, a in enumerate(launch[key])]
+        out |= {key: launch[key] for key in ("findings", "predicted") if key in launch}
         if launch["error"]:
             out["error"] = {"code": launch["error"], "report": launch["report"]}
         return out

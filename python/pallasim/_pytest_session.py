@@ -41,9 +41,9 @@ class _Time:
         self.seconds += seconds
 
 
-def of_phase(times: dict[str, tuple[int, int, float]], found: list[Found], failed: bool) -> dict[str, Any]:
+def of_phase(times: dict[str, tuple[int, int, float]], found: list[Found], failed: bool, captured: bool) -> dict[str, Any]:
     """What a report carries."""
-    return {"times": {kernel: list(t) for kernel, t in times.items()}, "failed": failed,
+    return {"times": {kernel: list(t) for kernel, t in times.items()}, "failed": failed, "captured": captured,
             "found": [{"finding": _findings.to_dict(f.finding), "fails": f.fails, "expected": f.expected} for f in found]}
 
 
@@ -62,7 +62,7 @@ class Session:
         self._start = start
         self._times: dict[tuple[str, str], _Time] = collections.defaultdict(_Time)  # of kernel and test
         self._found: list[dict[str, Any]] = []                                      # as `_core.sarif` takes them
-        self._artefacts = 0
+        self._artefacts = self._captured = 0
 
     def add(self, report: Any) -> None:
         phase = getattr(report, REPORT, None)
@@ -74,12 +74,13 @@ class Session:
         for found in phase["found"]:
             self._found.append(found | {"test": report.nodeid, "file": os.path.normpath(self._start / file), "line": (line or 0) + 1})
         self._artefacts += phase["failed"]
+        self._captured += phase["captured"]
 
     @property
     def launches(self) -> int:
         return sum(t.launches for t in self._times.values())
 
-    def lines(self, machine: str | None, artefacts: str) -> Iterator[str]:
+    def lines(self, machine: str | None, artefacts: str, capture: str | None) -> Iterator[str]:
         """What people read at the end of a session."""
         on = f"{machine}: " if machine else ""
         if not self.launches:
@@ -96,6 +97,8 @@ class Session:
             yield f"slowest kernels: {', '.join(self._slowest())}"
         if self._artefacts:
             yield f"reports and capsules of {_many(self._artefacts, 'failing test')}: {artefacts}"
+        if capture is not None:
+            yield f"capsules of {_many(self._captured, 'test')}: pallasim suite {capture}"
 
     def _counts(self) -> str:
         news = [f for f in self._found if not f["expected"]]

@@ -4,12 +4,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from . import _cells, _program
-from ._findings import Finding, KernelError, Site, SourceLine
+from ._findings import Finding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +25,7 @@ class ReplayedLaunch:
 
 @dataclasses.dataclass(frozen=True)
 class Replay:
-    """What `replay` found; its text says it a line per launch, with the reports.
+    """What `replay` found; its text says it a line per launch, with the reports. `to_json()` is what `pallasim run --json` prints.
 
     ok: every launch ran, and gave what was recorded. omitted: launches that the recording left out.
     """
@@ -38,6 +36,7 @@ class Replay:
     launches: tuple[ReplayedLaunch, ...]
     findings: tuple[Finding, ...]
     omitted: int
+    _json: str = dataclasses.field(repr=False, compare=False, default="")
 
     def __str__(self) -> str:
         lines = [f"capsule {self.capsule}, recorded with {self.recorded_by}"]
@@ -48,49 +47,46 @@ class Replay:
             lines.append(f"{self.omitted} later launches were not recorded")
         return "\n".join([*lines, *(f.report for f in self.findings)])
 
+    def to_json(self) -> str:
+        """The outcome for programs."""
+        return self._json
+
 
 def replay(capsule: str | os.PathLike[str], *, launch: int | None = None, rtol: float = 0.0, atol: float = 0.0, detect_races: bool = False,
-           chip: str = "", options: Sequence[str] = ()) -> Replay:
-    """Repeats the launches of a capsule, in a process of its own, and compares what they write with the recording.
+           chip: str = "", options: Mapping[str, Any] | None = None, compare: bool = False, time_rtol: float = 0.01) -> Replay:
+    """Repeats the launches of a capsule in this process, and compares what they write with the recording.
 
     launch: only this one, the first being 1. rtol, atol: outputs may differ by so much. detect_races, chip: as in `Params`, instead of what
-    was recorded. options: further ones of the command line (`["--schedule", "random"]`).
-    Raises KernelError for a file that is no capsule or an option that does not exist, FileNotFoundError for no file.
+    was recorded. options: further ones of `Params` (`{"random_seed": 3}`). compare: also findings and predicted times where they were
+    recorded, the times within time_rtol, as `pallasim suite` does.
+    Raises KernelError for a file that is no capsule, TypeError or ValueError for an option that does not exist, FileNotFoundError for no file.
     """
+    from . import _core, _findings
+
     path = os.fspath(capsule)
     if not os.path.exists(path):
         raise FileNotFoundError(f"no capsule at {path}")
-    words = [path, "--rtol", repr(float(rtol)), "--atol", repr(float(atol)), *options]
-    if launch is not None:
-        words += ["--launch", str(int(launch))]
-    if detect_races:
-        words.append("--checked")
-    if chip:
-        words += ["--chip", chip]
-    said = subprocess.run([_program.path(), "run", *words, "--json"], capture_output=True, text=True, env=_program.environment())
-    found = json.loads(said.stdout) if said.stdout.startswith("{") else {}
-    findings = tuple(map(_finding, found.get("findings", ())))
-    if "launches" not in found:
-        report = "\n".join(f.report for f in findings) or said.stderr.strip() or f"pallasim ended with {said.returncode} and said nothing"
-        raise KernelError(report, findings[0] if findings else None)
-    return Replay(path, found["recorded_by"], said.returncode == 0, tuple(map(_launch, found["launches"])), findings, int(found["omitted"]))
+    given = _spelled({**(options or {}), **({"detect_races": True} if detect_races else {}), **({"machine": chip} if chip else {})})
+    try:
+        found, findings = _core.replay(path, 0 if launch is None else int(launch), float(rtol), float(atol), given, compare, float(time_rtol))
+    except _core.DiagnosticError as e:
+        raise _findings.from_error(e) from None
+    outcome = json.loads(found)
+    return Replay(path, outcome["recorded_by"], outcome["ok"], tuple(map(_launch, outcome["launches"])),
+                  tuple(map(_findings.from_dict, findings)), int(outcome["omitted"]), found)
+
+
+def _spelled(options: dict[str, Any]) -> list[tuple[str, str]]:
+    """The options that were given, as the engine spells them."""
+    from . import _params
+
+    _params.given(options.get("machine", "generic"), {name: value for name, value in options.items() if name != "machine"})  # all of them exist
+    of_runs = {"machine", *(f.name for f in dataclasses.fields(_params.RunParams))}
+    if wrong := [name for name in options if name not in of_runs]:
+        raise TypeError(f"a capsule is repeated without '{wrong[0]}', which is no option of a run")
+    return [(name, _params._spelled(value)) for name, value in options.items() if value is not None]
 
 
 def _launch(entry: dict[str, Any]) -> ReplayedLaunch:
-    error = entry.get("error") or ""
-    return ReplayedLaunch(entry["launch"], entry["kernel"], entry["device"], error, bool(entry.get("same", False)), tuple(entry.get("outputs", ())))
-
-
-def _finding(entry: dict[str, Any]) -> Finding:
-    line = SourceLine(entry.get("file", ""), entry.get("line", 0), 0, "", entry.get("text", ""))
-    point = entry.get("grid_point")
-    at = [f"at {line}", f"    {line.text}"] if line.file else []
-    at += [f"in scope {entry['scope']}"] if entry.get("scope") else []
-    on = f" on {entry['chip']}" if entry.get("chip") else ""
-    where = [f"in kernel {entry['kernel']}{on}"] if entry.get("kernel") else []
-    hint = [f"hint: {entry['hint']}"] if entry.get("hint") else []
-    report = "\n  ".join([f"{entry['severity']}[{entry['code']}]: {entry['message']}", *at, *where, *entry.get("numbers", ()), *hint])
-    return Finding(entry["code"], entry["severity"], _cells.worded(entry["message"]), entry.get("kernel", ""), entry.get("thread", ""),
-                   None if point is None else tuple(point), site=Site(source=line, scope=entry.get("scope", "")),
-                   numbers=tuple(map(_cells.worded, entry.get("numbers", ()))), hint=_cells.worded(entry.get("hint", "")), report=_cells.worded(report),
-                   chip=entry.get("chip", ""))
+    return ReplayedLaunch(entry["launch"], entry["kernel"], entry["device"], entry["error"] or "", bool(entry.get("same", False)),
+                          tuple(entry.get("outputs", ())))

@@ -23,12 +23,14 @@ from typing import Any
 import pytest
 
 from . import _pytest_session
+from ._pytest_capture import Captured
 from ._pytest_item import PallasimWarning as PallasimWarning, Run, Told, checked, codes, folder_name
 
 _FOLDER = "pallasim-artifacts"
 _FAIL_ON = "PS-RACE,PS-PAR,PS-UNINIT,PS-OUT"
 _KEY = pytest.StashKey["Run"]()
 _TOLD = pytest.StashKey["Told"]()
+_CAPTURED = pytest.StashKey["Captured"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--pallasim-option", metavar="NAME=VALUE", action="append", default=[],
                     help="an option of pallasim.Params; every access is looked at without detect_races=False")
     group.addoption("--pallasim-artifacts", metavar="DIR", default=_FOLDER, help=f"where failing tests leave reports and capsules (default: {_FOLDER})")
+    group.addoption("--pallasim-capture", metavar="DIR", default=None, help="write a capsule of each test that runs a kernel, for `pallasim suite DIR`")
     group.addoption("--pallasim-fail-on", metavar="CODES", default=_FAIL_ON,
                     help=f"findings that fail a test: families or codes, all, or none; notes only where their code is named (default: {_FAIL_ON})")
     group.addoption("--pallasim-sarif", metavar="FILE", default=None, help="write the findings as SARIF 2.1.0, for code hosts and editors")
@@ -116,6 +119,10 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     if run is not None:
         run.begin()
         item.stash[_KEY] = run
+    if (folder := item.config.getoption("--pallasim-capture")) is not None:
+        captured = Captured(item.config.invocation_params.dir / folder, item.nodeid, int(item.config.getini("pallasim_capsule_bytes")))
+        captured.begin(run.recording.params if run is not None else None)
+        item.stash[_CAPTURED] = captured
     outcome: Any = yield
     if outcome.excinfo:
         _judge(item, outcome)
@@ -133,6 +140,8 @@ def _judge(item: pytest.Item, outcome: Any) -> None:
             outcome.force_exception(error)
         if told is not None:
             told.stopped(error)
+        if (captured := item.stash.get(_CAPTURED, None)) is not None:
+            captured.stopped(error)
     elif wrong:
         outcome.force_exception(_failure(wrong))
 
@@ -155,6 +164,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     outcome = yield
     _judge(item, outcome)
+    if (captured := item.stash.get(_CAPTURED, None)) is not None:
+        captured.end()
     if (run := item.stash.get(_KEY, None)) is not None:
         run.end()
     if (told := item.stash.get(_TOLD, None)) is not None:
@@ -190,10 +201,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         properties.append(("pallasim_launches", str(sum(launches for launches, _, _ in told.times.values()))))
     item.user_properties += properties  # of the reports that follow, and of this one
     report.user_properties += properties
-    if times or found or (run is not None and report.failed):
-        setattr(report, _pytest_session.REPORT, _pytest_session.of_phase(times, found, run is not None and report.failed))
+    captured = item.stash.get(_CAPTURED, None)
+    kept = report.when == "teardown" and captured is not None and captured.saved
+    if times or found or kept or (run is not None and report.failed):
+        setattr(report, _pytest_session.REPORT, _pytest_session.of_phase(times, found, run is not None and report.failed, kept))
     if report.when == "teardown":
         del item.stash[_TOLD]
+        if captured is not None:
+            del item.stash[_CAPTURED]
         if run is not None:
             del item.stash[_KEY]
 
@@ -236,7 +251,7 @@ class _Reporter:
         machine = self._config.getoption("--pallasim")
         if machine is not None or self._session.launches:
             terminalreporter.section("pallasim")
-            for line in self._session.lines(machine, self._config.getoption("--pallasim-artifacts")):
+            for line in self._session.lines(machine, self._config.getoption("--pallasim-artifacts"), self._config.getoption("--pallasim-capture")):
                 terminalreporter.write_line(line)
         wanted = self._config.getoption("--pallasim-annotations")
         if wanted == "github" or (wanted == "auto" and os.environ.get("GITHUB_ACTIONS") == "true"):

@@ -110,9 +110,9 @@ std::shared_ptr<const Program> Program::make(std::string_view text, std::string_
 }
 
 // As JSON. Outputs are memory of its own: the launch itself comes afterwards.
-std::string Program::predicted(std::span<const interp::DeviceCall> devices) const {
+Program::Predicted Program::predicted(std::span<const interp::DeviceCall> devices) const {
   std::lock_guard lock(time_mutex_);
-  if (!time_.empty()) return time_;
+  if (time_) return *time_;
   std::vector<Zeros> kept;
   std::vector<std::vector<interp::Buffer>> results;
   std::vector<interp::DeviceCall> calls;
@@ -123,9 +123,9 @@ std::string Program::predicted(std::span<const interp::DeviceCall> devices) cons
     call.results = results.back();
   }
   const interp::Prediction p = interp::predict(timed_, calls, options_);
-  std::string json = interp::to_json(p);
-  if (!p.reads_inputs) time_ = json;
-  return json;
+  Predicted found{interp::to_json(p), p.seconds};
+  if (!p.reads_inputs) time_ = found;
+  return found;
 }
 
 void Program::run(std::span<const interp::DeviceCall> devices) const {
@@ -138,9 +138,12 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   run.planned = plan_times().first_launch(plan_.plan.get(), &run.plan_seconds);
   // What stops the kernel itself stops the launch as well, and is told with all that belongs to that.
   std::optional<ir::Diagnostic> untimed;
+  std::optional<PredictedTime> time;
   if (settings_.time) {
     try {
-      run.time = predicted(devices);
+      const Predicted found = predicted(devices);
+      run.time = found.json;
+      time = {run.chip, found.seconds};
     } catch (const ir::DiagnosticError& e) { untimed = e.diagnostic(); }
   }
   // Before the kernel may write to them.
@@ -157,6 +160,7 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   watched.end();
   run.seconds = seconds_since(begin);
   keep_recorded(settings_, std::move(recorder));
+  for (LaunchRecorder& r : recorders) r.saw(outcome.report.findings, time);
   reportable.findings = outcome.report.findings;
   reportable.traffic = outcome.report.traffic;
   if (outcome.stop) reportable.findings.insert(reportable.findings.begin(), *outcome.stop);

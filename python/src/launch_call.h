@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,7 +42,11 @@ class Program {
   void run(std::span<const interp::DeviceCall> devices) const;
 
  private:
-  std::string predicted(std::span<const interp::DeviceCall>) const;
+  struct Predicted {
+    std::string json;
+    double seconds = 0;
+  };
+  Predicted predicted(std::span<const interp::DeviceCall>) const;
   interp::CachedPlan plan_;
   interp::Options options_;
   std::string option_text_;
@@ -50,7 +55,7 @@ class Program {
   interp::CachedPlan timed_;  // Settings::time: the plan of predictions
   // One that does not depend on what arrays hold.
   mutable std::mutex time_mutex_;
-  mutable std::string time_;
+  mutable std::optional<Predicted> time_;
   std::vector<Shape> args_, results_;
   bool has_sub_byte_ = false;
 };

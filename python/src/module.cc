@@ -17,6 +17,7 @@
 #include "predict.h"
 #include "progress.h"
 #include "recording.h"
+#include "replay.h"
 #include "reports.h"
 #include "sarif.h"
 #include "tables.h"
@@ -229,6 +230,23 @@ nb::list recorded_arrays(const std::vector<RecordedArray>& arrays, const std::ve
   return all;
 }
 
+// What a finding is known by, and what it said then.
+nb::list recorded_findings(const std::vector<ir::Diagnostic>& findings) {
+  nb::list all;
+  for (const ir::Diagnostic& f : findings) {
+    nb::dict d;
+    d["code"] = f.code.text();
+    d["severity"] = ir::name(f.severity);
+    d["message"] = f.message;
+    if (!f.site.source.file.empty()) {
+      d["file"] = f.site.source.file;
+      d["line"] = f.site.source.line;
+    }
+    all.append(d);
+  }
+  return all;
+}
+
 nb::dict recorded_launch(const RecordedLaunch& l, nb::object text) {
   const ir::Module& m = interp::module_of(*l.plan.plan);
   std::vector<std::string> args, results;
@@ -243,6 +261,13 @@ nb::dict recorded_launch(const RecordedLaunch& l, nb::object text) {
   d["results"] = recorded_arrays(l.results, results, l.error.empty());
   d["error"] = l.error;
   d["report"] = l.report;
+  d["findings"] = recorded_findings(l.findings);
+  if (l.predicted) {
+    nb::dict time;
+    time["chip"] = l.predicted->chip;
+    time["seconds"] = l.predicted->seconds;
+    d["predicted"] = time;
+  }
   return d;
 }
 
@@ -440,6 +465,7 @@ NB_MODULE(_core, m) {
   define_recordings(m);
   define_explore(m, {&finding_dict, &site_dict});
   define_predict(m);
+  define_replay(m, {&finding_dict, &site_dict});
   define_handlers(m);
   define_inspection(m);
   define_tables(m);

@@ -102,6 +102,12 @@ void LaunchRecorder::finish(std::span<const interp::Buffer> results, bool conten
   launch_->done = true;
 }
 
+void LaunchRecorder::saw(const std::vector<ir::Diagnostic>& findings, const std::optional<PredictedTime>& predicted) {
+  if (!launch_) return;
+  launch_->findings = findings;
+  launch_->predicted = predicted;
+}
+
 void LaunchRecorder::ended(std::span<const interp::Buffer> results) {
   if (launch_) finish(results, true, {}, {});
 }

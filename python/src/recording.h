@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,12 +18,20 @@ struct RecordedArray {
   std::string bytes;  // in the layout of interp::Buffer; results of a launch that failed have none
 };
 
+// What a launch would take on a chip.
+struct PredictedTime {
+  std::string chip;
+  double seconds = 0;
+};
+
 struct RecordedLaunch {
   interp::CachedPlan plan;
   std::string options;
   int device = 0;
   std::vector<RecordedArray> args, results;
   std::string error, report;  // code and text, empty where it ended well
+  std::vector<ir::Diagnostic> findings;  // warnings and notes
+  std::optional<PredictedTime> predicted;
   bool done = false;
 };
 
@@ -42,6 +51,8 @@ class LaunchRecorder {
  public:
   LaunchRecorder(const interp::CachedPlan&, const std::string& options, int device,
                  std::span<const interp::Buffer> args, std::span<const interp::Buffer> results);
+  // What is known beside the arrays, before the end.
+  void saw(const std::vector<ir::Diagnostic>& findings, const std::optional<PredictedTime>&);
   void ended(std::span<const interp::Buffer> results);
   void failed(const ir::Diagnostic&, std::span<const interp::Buffer> results);
 

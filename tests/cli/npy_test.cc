@@ -1,4 +1,4 @@
-#include "npy.h"
+#include "pallasim/capsule/npy.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <cstring>
 #include <random>
 
+#include "pallasim/capsule/values.h"
 #include "pallasim/ir/diagnostic.h"
-#include "values.h"
 
-namespace pallasim::cli {
+namespace pallasim::capsule {
 namespace {
 
 using ir::DType;
@@ -176,4 +176,4 @@ TEST(Values, RandomIsAFunctionOfItsSeed) {
 }
 
 }  // namespace
-}  // namespace pallasim::cli
+}  // namespace pallasim::capsule

@@ -13,8 +13,9 @@ FOLDERS = {
     "hw_models": {"ir", "memory", "hw"},
     "interp": {"ir", "memory", "hw", "interp"},
     "trace": {"ir", "memory", "hw", "interp", "trace"},
-    "cli": {"ir", "memory", "hw", "interp", "trace"},
-    "python": {"ir", "memory", "hw", "interp", "trace"},
+    "capsule": {"ir", "memory", "hw", "interp", "capsule"},
+    "cli": {"ir", "memory", "hw", "interp", "trace", "capsule"},
+    "python": {"ir", "memory", "hw", "interp", "trace", "capsule"},
 }
 # Room of interp -> rooms that it may include.
 ROOMS = {
@@ -81,4 +82,5 @@ def test_a_crossing_is_seen():
     values = ROOT / "interp" / "src" / "compile" / "values" / "emitter.cc"
     assert crossing(values, "../lower/lowering.h") == "compile/values includes compile/lower"
     assert crossing(values, "../../plan/plan.h") is None
+    assert crossing(ROOT / "capsule" / "src" / "replay.cc", "pallasim/trace/perfetto.h") == "capsule includes pallasim/trace"
     assert crossing(ROOT / "memory_model" / "src" / "async.cc", "pallasim/interp/launch.h") == "memory_model includes pallasim/interp"

@@ -4,7 +4,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("interp", "cli", "memory_model")
+FOLDERS = ("interp", "capsule", "cli", "memory_model")
 # An enumerator of ir::Machine, a comparison with its name, or with a chip's.
 ASKED = re.compile(r'\bMachine::(Generic|Tpu|Triton|MosaicGpu)\b|"(tpu|triton|mosaic_gpu)"|compute_capability|\bname\s*[=!]=\s*"(tpu|gpu)-')
 

@@ -4,7 +4,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("ir", "memory_model", "hw_models", "interp", "trace", "cli", "python", "tests", "bench", "examples", "scripts")
+FOLDERS = ("ir", "memory_model", "hw_models", "interp", "trace", "capsule", "cli", "python", "tests", "bench", "examples", "scripts")
 SUFFIXES = {".cc", ".h", ".py", ".sh", ".ts"}
 FILE, FUNCTION = 500, 100
 # A table is a function whose lines are mostly rows of one form: a case, an entry in braces, a call of one name.

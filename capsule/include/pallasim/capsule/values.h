@@ -7,7 +7,7 @@
 
 #include "pallasim/ir/dtype.h"
 
-namespace pallasim::cli {
+namespace pallasim::capsule {
 
 // The element's value (real part of a complex number); integers of 64 bits may round. Keys give 0.
 double to_double(const std::byte* element, ir::DType);
@@ -38,4 +38,4 @@ Summary summarize(const Array&);
 // The first elements, row-major: [0, 1, 2, …]
 std::string first_elements(const Array&, int count);
 
-}  // namespace pallasim::cli
+}  // namespace pallasim::capsule

@@ -1,14 +1,14 @@
-#include "capsule.h"
+#include "pallasim/capsule/capsule.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "io.h"
-#include "npy.h"
+#include "pallasim/capsule/files.h"
+#include "pallasim/capsule/npy.h"
 #include "pallasim/ir/module.h"
 
-namespace pallasim::cli {
+namespace pallasim::capsule {
 namespace {
 
 using Json = nlohmann::json;
@@ -44,6 +44,10 @@ class Node {
   std::string string() const {
     if (!json_.is_string()) wrong("a string");
     return json_.get<std::string>();
+  }
+  double seconds() const {
+    if (!json_.is_number() || !(json_.get<double>() >= 0)) wrong("a number of seconds");
+    return json_.get<double>();
   }
   // A whole number of 0 or more.
   int64_t count() const {
@@ -101,6 +105,15 @@ CapsuleLaunch launch_of(const Node& n, const ZipReader& zip, int64_t max_bytes) 
   l.options = n.at("options").string();
   l.device = n.at("device").count();
   if (n.has("error")) l.error = n.at("error").at("code").string();
+  if (n.has("findings")) {
+    l.findings.emplace();
+    for (const Node& f : n.at("findings").items()) {
+      CapsuleFinding& found = l.findings->emplace_back(CapsuleFinding{f.at("code").string(), {}, 0});
+      if (f.has("file")) found.file = f.at("file").string(), found.line = f.at("line").count();
+    }
+  }
+  if (n.has("predicted"))
+    l.predicted = {n.at("predicted").at("chip").string(), n.at("predicted").at("seconds").seconds()};
   zip.size(l.module);
   for (const Node& a : n.at("arguments").items()) {
     l.arguments.push_back(array_of(a, zip, max_bytes));
@@ -162,4 +175,4 @@ Array Capsule::array(const CapsuleArray& a, int64_t* budget) const {
   return {a.dtype, a.dims, npy_elements(bytes, header, file_dtype(a))};
 }
 
-}  // namespace pallasim::cli
+}  // namespace pallasim::capsule

@@ -8,7 +8,7 @@
 
 #include "pallasim/ir/dtype.h"
 
-namespace pallasim::cli {
+namespace pallasim::capsule {
 
 struct NpyHeader {
   std::string descr;  // "<f4", "|V2", "bfloat16"
@@ -46,4 +46,4 @@ std::string npy_file(const void* data, ir::DType dtype, const std::vector<int64_
 // Words of a PRNG key that stand in a trailing dimension of its file; 0 for every other type.
 int npy_key_words(ir::DType dtype);
 
-}  // namespace pallasim::cli
+}  // namespace pallasim::capsule

@@ -1,4 +1,4 @@
-#include "io.h"
+#include "pallasim/capsule/files.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,9 +11,9 @@
 #include <memory>
 #include <system_error>
 
-#include "archive.h"
+#include "pallasim/capsule/archive.h"
 
-namespace pallasim::cli {
+namespace pallasim::capsule {
 namespace {
 namespace fs = std::filesystem;
 
@@ -25,20 +25,6 @@ struct Close {
 using File = std::unique_ptr<std::FILE, Close>;
 
 }  // namespace
-
-int exit_code_of(const ir::Diagnostic& d) {
-  if (d.severity != ir::Severity::Error) return kOk;
-  switch (d.code.blame()) {
-    case ir::Blame::Kernel:
-    case ir::Blame::Chip: return kFinding;
-    case ir::Blame::Input: return kBadInput;
-    case ir::Blame::CommandLine: return kUsage;
-    case ir::Blame::Unsupported: return kUnsupported;
-    case ir::Blame::Interrupt: return kInterrupted;
-    case ir::Blame::Pallasim: break;
-  }
-  return kInternal;
-}
 
 void fail(ir::Code code, std::string message, std::vector<std::string> numbers, std::string hint) {
   ir::Diagnostic(code, std::move(message)).with(std::move(numbers)).hinted(std::move(hint)).raise();
@@ -116,4 +102,4 @@ std::string human_bytes(int64_t bytes) {
   return fmt::format("{:.{}f} {}", v, v == static_cast<int64_t>(v) ? 0 : 1, kUnits[unit]);
 }
 
-}  // namespace pallasim::cli
+}  // namespace pallasim::capsule

@@ -1,4 +1,4 @@
-#include "values.h"
+#include "pallasim/capsule/values.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "pallasim/ir/literal.h"
 
-namespace pallasim::cli {
+namespace pallasim::capsule {
 namespace {
 
 using ir::DType;
@@ -216,4 +216,4 @@ std::string first_elements(const Array& a, int count) {
   return s + (n > count ? ", ...]" : "]");
 }
 
-}  // namespace pallasim::cli
+}  // namespace pallasim::capsule

@@ -1,4 +1,4 @@
-#include "npy.h"
+#include "pallasim/capsule/npy.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "pallasim/ir/diagnostic.h"
 #include "pallasim/memory/odometer.h"
 
-namespace pallasim::cli {
+namespace pallasim::capsule {
 namespace {
 
 using ir::DType;
@@ -350,4 +350,4 @@ std::string npy_file(const void* data, DType t, const std::vector<int64_t>& dims
   return file;
 }
 
-}  // namespace pallasim::cli
+}  // namespace pallasim::capsule

@@ -1,13 +1,13 @@
-#include "archive.h"
+#include "pallasim/capsule/archive.h"
 
 #include <fmt/format.h>
 #include <zip.h>
 
 #include <algorithm>
 
-#include "io.h"
+#include "pallasim/capsule/files.h"
 
-namespace pallasim::cli {
+namespace pallasim::capsule {
 namespace {
 
 // Deflate cannot do better, so a greater ratio is a lie.
@@ -147,4 +147,4 @@ std::string ZipReader::read(const std::string& name, int64_t limit) const {
   return bytes;
 }
 
-}  // namespace pallasim::cli
+}  // namespace pallasim::capsule

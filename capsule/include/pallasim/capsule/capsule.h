@@ -1,14 +1,15 @@
 // A capsule: a recorded program as a zip of IR texts, arrays and a manifest (docs/capsule.md).
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "archive.h"
+#include "pallasim/capsule/archive.h"
 #include "pallasim/ir/dtype.h"
-#include "values.h"
+#include "pallasim/capsule/values.h"
 
-namespace pallasim::cli {
+namespace pallasim::capsule {
 
 inline constexpr int kCapsuleVersion = 1;
 
@@ -20,11 +21,26 @@ struct CapsuleArray {
   int64_t bytes = 0;  // of the elements in memory
 };
 
+// A warning or a note of a recorded launch: what it is known by when the launch is repeated. Words may change.
+struct CapsuleFinding {
+  std::string code, file;
+  int64_t line = 0;
+  auto operator<=>(const CapsuleFinding&) const = default;
+};
+
+// What a recorded launch would take on a chip, as it was predicted then.
+struct CapsuleTime {
+  std::string chip;
+  double seconds = 0;
+};
+
 struct CapsuleLaunch {
   std::string kernel, module, options;
   int64_t device = 0;
   std::vector<CapsuleArray> arguments, results;
   std::string error;  // code of the diagnostic that ended the recorded launch
+  std::optional<std::vector<CapsuleFinding>> findings;  // nothing: not recorded
+  std::optional<CapsuleTime> predicted;
 };
 
 // Reads and checks the manifest; arrays and modules are read when they are asked for.
@@ -52,4 +68,4 @@ class Capsule {
   int64_t omitted_ = 0;
 };
 
-}  // namespace pallasim::cli
+}  // namespace pallasim::capsule

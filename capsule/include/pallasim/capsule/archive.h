@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace pallasim::cli {
+namespace pallasim::capsule {
 
 struct ZipLimits {
   int64_t max_total_bytes = 8LL << 30;  // of all members together, uncompressed
@@ -45,4 +45,4 @@ class ZipReader {
 // Whether a file begins like a zip archive; IR text never does.
 bool looks_like_zip(std::string_view bytes);
 
-}  // namespace pallasim::cli
+}  // namespace pallasim::capsule
