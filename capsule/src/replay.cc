@@ -69,7 +69,8 @@ class Replay {
 
   void run(const std::function<void(Replayed&)>& each) {
     if (how_.launch > std::ssize(all()))
-      fail("PS-CLI-001", fmt::format("--launch {}: the launches of the capsule are 1 to {}", how_.launch, all().size()));
+      fail("PS-CLI-001",
+           fmt::format("--launch {}: the launches of the capsule are 1 to {}", how_.launch, all().size()));
     for (size_t i = 0, n; i < all().size(); i += n) {
       n = launches_.devices(i);
       const auto chosen = static_cast<size_t>(how_.launch);
@@ -222,7 +223,7 @@ class Replay {
     std::set_difference(there.begin(), there.end(), here.begin(), here.end(), std::back_inserter(only_there));
     if (only_here.empty() && only_there.empty()) return;
     ir::Diagnostic d =
-        differs("PS-DIFF-002", i, fmt::format("findings of launch {} are not those of the recording", i + 1),
+        differs("PS-DIFF-002", i, fmt::format("launch {} ended with other findings than in the recording", i + 1),
                 "detect_races");
     for (const CapsuleFinding& f : only_here) d.numbers.push_back("only here: " + text(f));
     for (const CapsuleFinding& f : only_there) d.numbers.push_back("only recorded: " + text(f));
@@ -230,8 +231,8 @@ class Replay {
   }
 
   void time(size_t i, const CapsuleTime& then, Replayed* r) {
-    ir::Diagnostic d = differs(
-        "PS-DIFF-001", i, fmt::format("the predicted time of launch {} is not that of the recording", i + 1));
+    ir::Diagnostic d = differs("PS-DIFF-002", i,
+                               fmt::format("launch {} is predicted to take another time than in the recording", i + 1));
     const std::string recorded = fmt::format("recorded: {:.6g} us on {}", then.seconds * 1e6, then.chip);
     try {
       Launch launch = timed_.load(i);

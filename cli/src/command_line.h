@@ -44,8 +44,8 @@ struct CommandLine {
   ChipsOptions chips;
   ExplainOptions explain;
   std::string shell, color = "auto", sarif;
-  CLI::App *run_app, *suite_app, *explore_app, *trace_app, *report_app, *debug_app, *dap_app, *check_app, *fmt_app, *info_app,
-      *chips_app, *explain_app, *completion_app;
+  CLI::App *run_app, *suite_app, *explore_app, *trace_app, *report_app, *debug_app, *dap_app, *check_app, *fmt_app,
+      *info_app, *chips_app, *explain_app, *completion_app;
   std::string meant_value;  // instead of one that an option does not have
   bool json = false, error_on_warning = false;
   std::map<std::string, std::string> flags;

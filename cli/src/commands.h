@@ -48,11 +48,11 @@ struct RunOptions {
   uint64_t seed = 0;
   int repeat = 1;
   bool time = false, oob_as_machine = false;
-  bool predict = false;                                      // what it would take, instead of running it
-  std::string trace;                                         // a time line goes there
-  std::vector<std::string> observe;                          // names of trace::reporters()
-  bool progress = true;                                      // of a long launch, on a terminal
-  GivenOptions options;  // of interp::option_rows(): name and text, as given
+  bool predict = false;              // what it would take, instead of running it
+  std::string trace;                 // a time line goes there
+  std::vector<std::string> observe;  // names of trace::reporters()
+  bool progress = true;              // of a long launch, on a terminal
+  GivenOptions options;              // of interp::option_rows(): name and text, as given
   // Capsules only.
   int64_t launch = 0;         // 1-based; 0: all
   double rtol = 0, atol = 0;  // both 0: exact bytes

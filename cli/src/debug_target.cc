@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "pallasim/capsule/archive.h"
 #include "io.h"
 #include "launches.h"
+#include "pallasim/capsule/archive.h"
 #include "verdict.h"
 
 namespace pallasim::cli {

@@ -5,9 +5,9 @@
 #include <array>
 #include <map>
 
-#include "pallasim/capsule/archive.h"
 #include "commands.h"
 #include "io.h"
+#include "pallasim/capsule/archive.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/occupancy.h"
 #include "pallasim/hw/rules.h"

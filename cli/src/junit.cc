@@ -43,8 +43,8 @@ std::string junit(const std::string& suite, const std::vector<JUnitCase>& cases,
   const std::string counts =
       fmt::format(R"(name="{}" tests="{}" failures="{}" errors="{}" skipped="{}" time="{:.3f}")", xml(suite),
                   cases.size(), count(Verdict::Failed), count(Verdict::Error), count(Verdict::Skipped), seconds);
-  std::string r = fmt::format("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<testsuites {}>\n<testsuite {}>\n", counts,
-                              counts);
+  std::string r =
+      fmt::format("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<testsuites {}>\n<testsuite {}>\n", counts, counts);
   for (const JUnitCase& c : cases) {
     r += fmt::format(R"(<testcase classname="{}" name="{}" time="{:.3f}")", xml(suite), xml(c.name), c.seconds);
     if (c.verdict == Verdict::Passed) {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "pallasim/capsule/capsule.h"
 #include "io.h"
+#include "pallasim/capsule/capsule.h"
 #include "verdict.h"
 
 namespace pallasim::cli {

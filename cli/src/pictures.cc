@@ -29,8 +29,7 @@ struct Seen {
 };
 
 // Runs it; `steps`: where its steps go, null: nowhere.
-Seen run_steps(Launch& l, interp::Session& session, const std::string& kernel, bool progress,
-               interp::Timeline* steps) {
+Seen run_steps(Launch& l, interp::Session& session, const std::string& kernel, bool progress, interp::Timeline* steps) {
   ProgressLine line(progress, kernel);
   std::vector<interp::Observer*> observers;
   std::unique_ptr<interp::Observer> made;

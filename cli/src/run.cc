@@ -5,9 +5,9 @@
 #include <chrono>
 #include <set>
 
-#include "pallasim/capsule/archive.h"
 #include "commands.h"
 #include "io.h"
+#include "pallasim/capsule/archive.h"
 #include "pallasim/capsule/npy.h"
 #include "pallasim/hw/rules.h"
 #include "pallasim/interp/predict.h"

@@ -30,7 +30,7 @@ struct Row {
   int64_t launches = 0, with_findings = 0, with_times = 0;
 };
 
-constexpr const char* kVerdicts[] = {"not run", "same", "differs", "refused", "died", "over time"};
+constexpr const char* kVerdicts[] = {"not run", "same", "different", "refused", "died", "over time"};
 const char* name(Row::Verdict v) { return kVerdicts[static_cast<int>(v)]; }
 
 void add_folder(const std::string& folder, std::vector<std::string>* files) {
@@ -166,8 +166,12 @@ JUnitCase junit_case(const Row& row) {
                     : row.verdict == Row::Verdict::NotRun ? Verdict::Skipped
                     : failed                              ? Verdict::Failed
                                                           : Verdict::Error;
-  return {row.file, v, row.code.empty() ? name(row.verdict) : row.code, row.why.empty() ? name(row.verdict) : row.why,
-          row.reports, row.seconds};
+  return {row.file,
+          v,
+          row.code.empty() ? name(row.verdict) : row.code,
+          row.why.empty() ? name(row.verdict) : row.why,
+          row.reports,
+          row.seconds};
 }
 
 Json row_json(const Row& row) {

@@ -29,7 +29,7 @@ struct RecordedLaunch {
   std::string options;
   int device = 0;
   std::vector<RecordedArray> args, results;
-  std::string error, report;  // code and text, empty where it ended well
+  std::string error, report;             // code and text, empty where it ended well
   std::vector<ir::Diagnostic> findings;  // warnings and notes
   std::optional<PredictedTime> predicted;
   bool done = false;

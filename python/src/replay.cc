@@ -42,7 +42,8 @@ nb::tuple replayed(const std::string& path, int64_t launch, double rtol, double 
 void define_replay(nb::module_& m, const Shown& shown) {
   g_shown_of_replay = shown;
   m.def("replay", &replayed, "path"_a, "launch"_a, "rtol"_a, "atol"_a, "options"_a, "compare"_a, "time_rtol"_a,
-        "Repeats the launches of a capsule, or one (0: all): the outcome as JSON, as `pallasim run --json` prints it, and "
+        "Repeats the launches of a capsule, or one (0: all): the outcome as JSON, as `pallasim run --json` prints it, "
+        "and "
         "its findings. compare: also findings and predicted times that were recorded.");
 }
 

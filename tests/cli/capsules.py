@@ -10,6 +10,7 @@ import sys
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+TIME = 3.58455068e-06  # predicted of sums
 X, Y, OUT = "launches/1/x.npy", "launches/1/y.npy", "launches/1/out.npy"
 
 
@@ -73,22 +74,18 @@ def make(kind, path):
             manifest["omitted"] = 2
         else:
             members[half] = npy(range(4))
-    elif kind in ("found", "found_nothing", "found_more"):
-        # A warning of a checked run, which the recording has, has not, or has with another one.
-        launch |= {"kernel": "sums", "module": "modules/sums.psir", "options": "detect_races=true",
+    elif kind in ("found", "found_nothing", "found_more", "time", "time_other"):
+        # A warning of a checked run, which the recording has, has not, or has with another one; a predicted time.
+        launch |= {"kernel": "sums", "module": "modules/sums.psir", "options": "machine=tpu-v5e" if "time" in kind else "detect_races=true",
                    "arguments": [array("x_ref", X, (4, 8, 128))], "results": [array("o_ref", OUT, (8, 128))]}
         members["modules/sums.psir"] = (ROOT / "tests" / "fail" / "run" / "false_parallel.psir").read_bytes()
         members[X], members[OUT] = npy([0.5] * 4096, shape=(4, 8, 128)), npy([0.5] * 1024, shape=(8, 128))
         del members[Y]
         known = {"code": "PS-PAR-001", "severity": "warning", "message": "as it was said then", "file": "sums.py", "line": 4}
-        launch["findings"] = {"found": [known], "found_nothing": [], "found_more": [known, known | {"code": "PS-OUT-001"}]}[kind]
-    elif kind in ("time", "time_other"):
-        launch |= {"kernel": "running_sum", "module": "modules/sum.psir", "options": "machine=tpu-v5e",
-                   "arguments": [array("x_ref", X, (16, 128))], "results": [array("o_ref", OUT, (16, 128))]}
-        members["modules/sum.psir"] = (ROOT / "tests" / "fail" / "run" / "running_sum.psir").read_bytes()
-        members[X], members[OUT] = npy([0.0] * 2048, shape=(16, 128)), npy([0.0] * 2048, shape=(16, 128))
-        del members[Y]
-        launch["predicted"] = {"chip": "tpu-v5e", "seconds": 2.92266179e-06 if kind == "time" else 5e-06}
+        if "time" in kind:
+            launch["predicted"] = {"chip": "tpu-v5e", "seconds": TIME if kind == "time" else 5e-06}
+        else:
+            launch["findings"] = {"found": [known], "found_nothing": [], "found_more": [known, known | {"code": "PS-OUT-001"}]}[kind]
     elif kind == "predicted":  # no number
         launch["predicted"] = {"chip": "tpu-v5e", "seconds": "soon"}
     elif kind == "spins":

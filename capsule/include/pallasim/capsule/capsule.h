@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "pallasim/capsule/archive.h"
-#include "pallasim/ir/dtype.h"
 #include "pallasim/capsule/values.h"
+#include "pallasim/ir/dtype.h"
 
 namespace pallasim::capsule {
 
@@ -38,7 +38,7 @@ struct CapsuleLaunch {
   std::string kernel, module, options;
   int64_t device = 0;
   std::vector<CapsuleArray> arguments, results;
-  std::string error;  // code of the diagnostic that ended the recorded launch
+  std::string error;                                    // code of the diagnostic that ended the recorded launch
   std::optional<std::vector<CapsuleFinding>> findings;  // nothing: not recorded
   std::optional<CapsuleTime> predicted;
 };
