@@ -41,7 +41,10 @@ double seconds_of(const Running& r) { return std::chrono::duration<double>(Clock
   }
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  const std::string said = work(piece);
+  std::string said;
+  try {
+    said = work(piece);
+  } catch (...) { ::_exit(kInternal); }  // this is no place to go on from
   for (size_t at = 0; at < said.size();) {
     const ssize_t n = ::write(pipe, said.data() + at, said.size() - at);
     if (n < 0 && errno != EINTR) ::_exit(1);

@@ -13,7 +13,7 @@ import test_includes  # noqa: E402
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 # What it says by itself, without what it quotes.
 TEXT = re.sub(r"<!-- report.*?-->\n```\n.*?```\n", "", PAGE, flags=re.S)
-FOLDERS = ("ir", "memory_model", "hw_models", "interp", "trace", "cli", "python", "tests", "docs", "scripts")
+FOLDERS = ("ir", "memory_model", "hw_models", "interp", "trace", "capsule", "cli", "python", "tests", "docs", "scripts")
 
 
 def house() -> list[str]:

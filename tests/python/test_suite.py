@@ -143,6 +143,15 @@ def test_ctrl_c_gives_what_there_is(tmp_path):
     assert ElementTree.parse(tmp_path / "x.xml").find("testsuite").attrib["skipped"] == "1"
 
 
+def test_a_terminal_sees_how_far_it_is(tmp_path):
+    made("good", tmp_path / "good.capsule")
+    made("differs", tmp_path / "differs.capsule")
+    ours, theirs = os.openpty()
+    done = subprocess.run([BINARY, "suite", str(tmp_path), "--jobs", "1"], stdout=subprocess.DEVNULL, stderr=theirs, timeout=60)
+    shown = os.read(ours, 1 << 16).decode()
+    assert done.returncode == 1 and "2 of 2 capsules, 1 not as recorded" in shown and "1 of 2 capsules" in shown
+
+
 def test_memory_of_one_is_limited(tmp_path):
     with pallasim.emulate():
         pallasim.capture(lambda x: pl.pallas_call(sums_kernel, out_shape=x)(x), jnp.zeros((4096, 1024)), path=tmp_path / "large.capsule")
