@@ -102,7 +102,8 @@ std::string work(const Row& row, const SuiteCommand& c, int workers) {
     const auto first = std::find_if(wrong.begin(), wrong.end(), differs);
     const ir::Diagnostic& d = first == wrong.end() ? wrong[0] : *first;
     said["code"] = d.code.text();
-    said["why"] = d.message;
+    const std::string name = escaped(row.file) + ": ";
+    said["why"] = d.message.starts_with(name) ? d.message.substr(name.size()) : d.message;
   }
   said["reports"] = reports;
   said["exit"] = exit;
