@@ -226,7 +226,7 @@ PAGE = (ROOT / "docs" / "pytest.md").read_text()
 def test_the_page_has_every_option():
     said = subprocess.run([sys.executable, "-m", "pytest", "--help"], capture_output=True, text=True, cwd=ROOT / "docs").stdout
     options = set(re.findall(r"^ +(--pallasim[a-z-]*)", said, re.M))
-    assert set(re.findall(r"^\| `(--pallasim[a-z-]*)", PAGE, re.M)) == options and len(options) == 7
+    assert set(re.findall(r"^\| `(--pallasim[a-z-]*)", PAGE, re.M)) == options and len(options) == 8
 
 
 def test_the_recipe_leaves_what_it_uploads(tmp_path):
