@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
 
 #include "pallasim/ir/literal.h"
 
@@ -13,29 +16,43 @@ namespace {
 
 using ir::DType;
 
-// Codes of one sign are ordered as their values, so the nearest is found by bisection.
-uint32_t encode(double value, DType t) {
-  const auto decode = [t](uint32_t code) { return ir::bits_to_double(t, code); };
-  const bool signless = t == DType::F8E8M0FNU;
-  const uint32_t sign_bit = signless ? 256 : 1u << (ir::bit_width(t) - 1);
-  const bool negative_zero = signless || !std::isnan(decode(sign_bit));  // else that code is the NaN
-  if (std::isnan(value)) return !negative_zero ? sign_bit : std::isnan(decode(sign_bit - 1)) ? sign_bit - 1 : 0;
-  uint32_t last = sign_bit - 1;
-  while (!std::isfinite(decode(last))) --last;
-  const double target = std::fabs(value);
-  uint32_t low = 0, high = last;
-  while (low < high) {
-    const uint32_t middle = (low + high + 1) / 2;
-    if (decode(middle) <= target) low = middle;
-    else high = middle - 1;
+// Numbers of a float type of at most 16 bits, by their codes without the sign; the last ones that are finite.
+class Codes {
+ public:
+  static const Codes& of(DType t) {
+    static std::mutex mutex;
+    static std::map<DType, Codes> all;
+    const std::lock_guard lock(mutex);
+    return all.try_emplace(t, t).first->second;
   }
-  if (low < last) {
-    const double below = target - decode(low), above = decode(low + 1) - target;
-    if (above < below || (above == below && low % 2)) ++low;
+  explicit Codes(DType t)
+      : signless_(t == DType::F8E8M0FNU), sign_bit_(signless_ ? 256 : 1u << (ir::bit_width(t) - 1)) {
+    const auto decode = [t](uint32_t code) { return ir::bits_to_double(t, code); };
+    negative_zero_ = signless_ || !std::isnan(decode(sign_bit_));  // else that code is the NaN
+    nan_ = !negative_zero_ ? sign_bit_ : std::isnan(decode(sign_bit_ - 1)) ? sign_bit_ - 1 : 0;
+    for (uint32_t code = 0; code < sign_bit_; ++code) values_.push_back(decode(code));
+    while (!std::isfinite(values_.back())) values_.pop_back();
   }
-  const bool negative = std::signbit(value) && !signless && (low != 0 || negative_zero);
-  return low | (negative ? sign_bit : 0);
-}
+  // The nearest one, to even where two are as near.
+  uint32_t nearest(double value) const {
+    if (std::isnan(value)) return nan_;
+    const double target = std::fabs(value);
+    // Codes are ordered as their values.
+    const auto above = std::upper_bound(values_.begin(), values_.end(), target);
+    auto code = static_cast<uint32_t>(std::max<std::ptrdiff_t>(above - values_.begin(), 1) - 1);
+    if (above != values_.end() && above != values_.begin()) {
+      const double down = target - values_[code], up = *above - target;
+      if (up < down || (up == down && code % 2)) ++code;
+    }
+    const bool negative = std::signbit(value) && !signless_ && (code != 0 || negative_zero_);
+    return code | (negative ? sign_bit_ : 0);
+  }
+
+ private:
+  bool signless_, negative_zero_;
+  uint32_t sign_bit_, nan_;
+  std::vector<double> values_;
+};
 
 template <class T>
 T load(const std::byte* p) {
@@ -113,8 +130,8 @@ void from_double(double v, DType t, std::byte* p) {
     case ir::DTypeClass::Float:
       if (t == DType::F32) save(p, static_cast<float>(v));
       else if (t == DType::F64) save(p, v);
-      else if (bytes == 2) save(p, static_cast<uint16_t>(encode(v, t)));
-      else save(p, static_cast<uint8_t>(encode(v, t)));
+      else if (bytes == 2) save(p, static_cast<uint16_t>(Codes::of(t).nearest(v)));
+      else save(p, static_cast<uint8_t>(Codes::of(t).nearest(v)));
       break;
     case ir::DTypeClass::Complex:
       if (t == DType::C64) save(p, static_cast<float>(v)), save(p + 4, 0.0f);
