@@ -4,6 +4,7 @@ from __future__ import annotations
 import concurrent.futures
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from . import _tasks, _workers
 
 _WINDOW = 64   # tasks that an executor is given at a time
 _TRIES = 3     # of a task whose worker is lost
+_SILENT = 20.0  # seconds without an outcome, at least, until what runs is given out once more: executors forget results of workers that were killed
 
 
 class BrokenRun(RuntimeError):
@@ -58,15 +60,18 @@ class _Runs:
         self._waiting: deque[tuple[list[int], int]] = deque((list(numbers[i:i + batch]), 0) for i in range(0, len(items), batch))
         self._running: dict[Any, tuple[list[int], int]] = {}
         self._done: set[int] = set()
+        self._again: set[Any] = set()  # of what runs: given out once more
+        self._heard, self._pause, self._told_of = time.monotonic(), 0.0, 0  # the last outcome, and the longest time to the next one
         self._changed = threading.Condition()
         self._ended: deque[Any] = deque()
 
     def all(self) -> bool:
         try:
-            while self._waiting or self._running:
+            while len(self._done) < len(self._items):
                 self._submit()
                 for future in self._next():
                     self._take(future, *self._running.pop(future))
+                self._hear()
         except KeyboardInterrupt:
             return True
         finally:
@@ -92,11 +97,23 @@ class _Runs:
 
     def _next(self) -> list[Any]:
         with self._changed:
-            while not self._ended:
-                self._changed.wait(0.5)  # now and then, for Ctrl-C
+            if not self._ended:
+                self._changed.wait(0.2)  # now and then, for Ctrl-C and for what never comes
             ended = [f for f in self._ended if f in self._running]
             self._ended.clear()
             return ended
+
+    def _hear(self) -> None:
+        """Behind each look. Where nothing came for long, whoever ran what is left may be gone without a word: others get it too, and the first outcome counts."""
+        silent = time.monotonic() - self._heard
+        if len(self._done) != self._told_of:
+            self._told_of, self._heard, self._pause = len(self._done), time.monotonic(), max(self._pause, silent)
+        elif not self._waiting and silent > max(_SILENT, 8 * self._pause):
+            for future, (numbers, tries) in self._running.items():
+                if future not in self._again:
+                    self._waiting.extend(([n], tries) for n in numbers if n not in self._done)
+            self._again |= set(self._running)
+            self._heard = time.monotonic()
 
     def _take(self, future: Any, numbers: list[int], tries: int) -> None:
         try:
@@ -115,9 +132,10 @@ class _Runs:
 
     def _lost(self, numbers: list[int], tries: int, error: BaseException) -> None:
         """A worker went with its task: its items are tried again, one by one."""
+        left = [n for n in numbers if n not in self._done]
         if tries < _TRIES:
-            self._waiting.extend(([n], tries) for n in numbers)
+            self._waiting.extend(([n], tries) for n in left)
             return
-        for n in numbers:
+        for n in left:
             self._done.add(n)
             self._told(n, {"status": "died", "reason": f"{type(error).__name__}: {error}"})

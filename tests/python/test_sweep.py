@@ -274,3 +274,23 @@ def test_explorations_by_an_executor_find_the_same(monkeypatch):
     assert all_of_them.exhausted
     _workers.shared().close()
     monkeypatch.setattr(_workers, "_shared", None)
+
+
+class Forgetful(concurrent.futures.ThreadPoolExecutor):
+    """Runs what it is given; of each third task it never says that it ended."""
+
+    given = 0
+
+    def submit(self, f, *args):
+        self.given += 1
+        ran = super().submit(f, *args)
+        return concurrent.futures.Future() if self.given % 3 == 1 else ran
+
+
+def test_what_an_executor_forgets_is_given_out_again(monkeypatch):
+    monkeypatch.setattr(_many, "_SILENT", 0.3)
+    with Forgetful(2) as executor:
+        s = pallasim.sweep(programs.double, [8, 16, 32, 64], programs.X, chips=[CHIP], reference=programs.reference, executor=executor)
+        assert executor.given > 4
+    assert statuses(s) == dict.fromkeys([8, 16, 32, 64], "ok") and len(s.rows) == 4
+    _workers.shared().close()
