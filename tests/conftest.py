@@ -2,7 +2,7 @@
 
 
 def pytest_configure(config):
-    if config.pluginmanager.has_plugin("pallasim.pytest_plugin") and config.getoption("--pallasim") is None:
+    if config.pluginmanager.has_plugin("pallasim.pytest_plugin") and config.getoption("--pallasim") is None and config.getoption("--pallasim-capture") is None:
         config.pluginmanager.unregister(name="pallasim.pytest_plugin")
         config.pluginmanager.unregister(name="pallasim reports")
     config.addinivalue_line("markers", "slow_first: takes long, and so begins before the others: behind them one core would wait for it")

@@ -9,6 +9,9 @@ namespace pallasim::capsule {
 namespace {
 
 bool same_bytes(const std::byte* a, const std::byte* b, ir::DType t) {
+  // The bits above an element that is narrower than a byte mean nothing.
+  if (const int bits = ir::bit_width(t); bits < 8 && !ir::is_sync(t) && t != ir::DType::Bool)
+    return ((a[0] ^ b[0]) & static_cast<std::byte>((1 << bits) - 1)) == std::byte{0};
   return std::memcmp(a, b, static_cast<size_t>(ir::byte_size(t))) == 0;
 }
 

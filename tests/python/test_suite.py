@@ -152,6 +152,17 @@ def test_a_terminal_sees_how_far_it_is(tmp_path):
     assert done.returncode == 1 and "2 of 2 capsules, 1 not as recorded" in shown and "1 of 2 capsules" in shown
 
 
+@pytest.mark.parametrize("dtype", ["int4", "int2"])
+def test_elements_narrower_than_a_byte_are_compared_without_their_padding(tmp_path, dtype):
+    def negate_kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] - jnp.ones((8, 128), x_ref.dtype)
+
+    path = tmp_path / "narrow.capsule"
+    with pallasim.emulate():
+        out = pallasim.capture(lambda x: pl.pallas_call(negate_kernel, out_shape=x)(x), jnp.zeros((8, 128), dtype), path=path)
+    assert int(out[0, 0]) == -1 and suite(path)[0] == 0
+
+
 def test_memory_of_one_is_limited(tmp_path):
     with pallasim.emulate():
         pallasim.capture(lambda x: pl.pallas_call(sums_kernel, out_shape=x)(x), jnp.zeros((4096, 1024)), path=tmp_path / "large.capsule")
