@@ -82,7 +82,7 @@ def test_checks_texts_and_capsules_name_cells(book, tmp_path):
     with zipfile.ZipFile(path) as archive:
         (name,) = [n for n in archive.namelist() if n.startswith("sources/")]
         assert f"> {line_of(READ):5} | {' ' * 4}{READ}\n" in archive.read(name).decode()
-    assert f"at In[1], line {line_of(READ)}\n" in str(pallasim.replay(path))
+    assert f"at In[1], line {line_of(READ)} in race_kernel\n" in str(pallasim.replay(path))
 
 
 @OLDER
