@@ -220,6 +220,11 @@ def test_a_large_page_opens_and_moves(tmp_path):
     x = S((2048, 2048), jnp.float16)
     _, path = page(tmp_path, functools.partial(mm.matmul, config=config, c=None), x, x, chip="gpu-h100")
     with browser.Browser() as b:
-        b.open(path)
-        assert b.ask("pallasim.opened") < 15000 and b.ask(FRAMES) > 2, "it is frozen"
+        for _ in range(5):  # others may have the machine for a moment
+            b.open(path)
+            opened, frames = b.ask("pallasim.opened"), b.ask(FRAMES)
+            if opened < 2000 and frames > 15:
+                break
+        assert opened < 2000, "a second, and as much for a busy machine"
+        assert frames > 15, "30 frames a second, on a busy machine half of it"
         assert not b.problems

@@ -5,6 +5,7 @@
 #include "../plan/kinds.h"
 #include "../plan/payload/movement.h"
 #include "race_detector.h"
+#include "report.h"
 
 namespace pallasim::interp {
 namespace shadow = memory::shadow;
@@ -51,6 +52,8 @@ void RaceDetector::on_step(const StepEvent&) {
       before += row.end - row.begin;
     }
   }
+  if (!meets_.empty() && met_.memory() > ex().options->max_memory)
+    too_much_remembered(ex(), "atomic operations", met_.memory());
   meets_.clear();
 }
 

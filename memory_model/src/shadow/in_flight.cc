@@ -88,8 +88,9 @@ void InFlight::doubt(int64_t semaphore, const std::map<int64_t, int64_t>& owed) 
 
 void InFlight::taken(int64_t semaphore, int64_t units) {
   std::map<int64_t, int64_t> owed;
-  for (const auto& [id, f] : flights_)
-    if (const int64_t n = owed_to(f, semaphore); n > 0) owed.emplace(id, n);
+  if (flights_.size() > 1)
+    for (const auto& [id, f] : flights_)
+      if (const int64_t n = owed_to(f, semaphore); n > 0) owed.emplace(id, n);
   for (auto& [id, f] : flights_)
     for (std::vector<Owed>* side : {&f.after_read, &f.after_write})
       for (Owed& o : *side) {
@@ -189,10 +190,10 @@ void InFlight::look_at_doubts(const Access& a, const Box& box, int32_t thread) {
 }
 
 void InFlight::access(const Access& a, int32_t thread) {
-  const Box box = a.box();
-  if (!doubts_.empty()) look_at_doubts(a, box, thread);
+  if (!doubts_.empty()) look_at_doubts(a, a.box(), thread);
   const auto users = users_.find(a.instance);
   if (users == users_.end()) return;
+  const Box box = a.box();
   const Range hull = box.hull();
   for (const User& u : users->second) {
     if ((!a.write && !u.writes) || u.hull.end <= hull.begin || hull.end <= u.hull.begin) continue;
