@@ -41,11 +41,17 @@ def worker(name: str) -> None:
     os._exit(0)
 
 
+# Whether an array of some MiB is mapped anew for each call, or found where the last one lay, hangs on what was freed before: a factor of 3
+# that is decided by chance once per process. Nothing is given back to the system here.
+ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
+
+
 class Build:
     """One build's process for one kernel."""
 
     def __init__(self, folder: str, name: str, core: int) -> None:
-        env = {**os.environ, "PYTHONPATH": str(pathlib.Path(folder).resolve() / "python"), "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
+        env = {**os.environ, **ALLOCATION, "PYTHONPATH": str(pathlib.Path(folder).resolve() / "python"),
+               "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
         self.process = subprocess.Popen(["taskset", "-c", str(core), sys.executable, __file__, "--worker", name], env=env, text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert self.process.stdout is not None

@@ -86,15 +86,18 @@ def test_double_buffer(columns):
     np.testing.assert_allclose(out, x.reshape(8, 128, -1).sum(0), rtol=1e-4, atol=1e-4)
 
 
-def suite():
-    for n in (256, 384, 512):
+def suite(smallest=False):
+    def sizes(*all_of_them):
+        return all_of_them[:1] if smallest else all_of_them
+
+    for n in sizes(256, 384, 512):
         test_matmul(n)
-    for t in (256, 512):
+    for t in sizes(256, 512):
         test_flash_attention(t, False)
         test_flash_attention(t, True)
         test_megablox(t)
         test_double_buffer(t)
-    for rows in (256, 1024, 4096):
+    for rows in sizes(256, 1024, 4096):
         test_softmax(rows)
 
 
@@ -106,25 +109,25 @@ def session(checked):
     return time.perf_counter() - begin
 
 
-def launches(checked):
+def launches(checked, smallest=False):
     """Seconds that the suite's launches take in this process."""
     import pallasim
     from pallasim import _core
 
     with pallasim.emulate("tpu-v5e", detect_races=checked, findings="collect"):
         _core.take_kernel_times()
-        suite()
+        suite(smallest)
         return sum(seconds for _, _, seconds in _core.take_kernel_times().values())
 
 
-def first_run():
+def first_run(smallest=False):
     """Seconds of the suite in this process, and those of them in which its plans were made."""
     import pallasim
 
     plans, begin = 0.0, time.perf_counter()
     with pallasim.emulate("tpu-v5e", detect_races=True, findings="collect"):
         before = pallasim.launch_count()
-        suite()
+        suite(smallest)
         plans = sum(r.plan_seconds for r in pallasim.runs()[before - pallasim.launch_count():])
     return time.perf_counter() - begin, plans
 

@@ -47,9 +47,9 @@ def test_comparison(tmp_path):
 def test_the_suite_for_pytest_runs_checked_and_not():
     import pytest_suite
 
-    seconds, plans = pytest_suite.first_run()
+    seconds, plans = pytest_suite.first_run(smallest=True)
     assert 0 < plans < seconds / 50  # what workers would save that shared their plans
-    assert pytest_suite.launches(True) > 0 and pytest_suite.launches(False) > 0
+    assert pytest_suite.launches(True, smallest=True) > 0 and pytest_suite.launches(False, smallest=True) > 0
 
 
 def test_sweeps_are_measured():
