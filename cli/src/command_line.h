@@ -321,6 +321,12 @@ struct CommandLine {
     number("--depth", explore.depth, "Of bugs that pct looks for: orders that must come together", 1);
     number("--jobs", explore.jobs, "OS threads; 0: one per core. What is found does not depend on it", 0);
     number("--seed", o.seed, "Of schedules and of random inputs", 0);
+    explore_app
+        ->add_option("--tolerance", explore.tolerance,
+                     "Results whose floats differ by at most N * max(1, |a|, |b|) are one")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber.description(""))
+        ->capture_default_str();
     number("--launch", o.launch, "Of a capsule: the launch, the first being 1", 1);
     add_values(explore_app, &o);
     add_chip(explore_app, &o, "The chip whose sizes and rules hold");

@@ -81,6 +81,7 @@ struct ExploreCommand {
   std::string policy = "pct";
   int64_t schedules = 1000;
   int depth = 3, jobs = 0;
+  double tolerance = 0;
 };
 int explore(const ExploreCommand&, Out&);
 

@@ -18,8 +18,9 @@ Json site_object(const ir::Site& s) {
 }
 
 Json outcome_object(const interp::ExploredOutcome& o) {
-  Json j = {{"count", o.count},       {"token", o.token},          {"switches", o.switches},
-            {"deadlock", o.deadlock}, {"prints", o.report.prints}, {"findings", Json::array()}};
+  Json j = {{"count", o.count},          {"variants", o.variants},   {"spread", o.spread},
+            {"token", o.token},          {"switches", o.switches},   {"deadlock", o.deadlock},
+            {"prints", o.report.prints}, {"findings", Json::array()}};
   for (const ir::Diagnostic& d : o.report.findings) j["findings"].push_back(to_json_object(d));
   j["stop"] = o.stop ? to_json_object(*o.stop) : Json();
   j["outputs"] = Json::array();
@@ -57,6 +58,7 @@ class Explore {
  private:
   void launch(Launch& l) {
     interp::ExploreOptions how{command_.policy, command_.schedules, command_.depth, command_.run.seed, command_.jobs};
+    how.tolerance = command_.tolerance;
     const bool shown = command_.run.progress && ::isatty(STDERR_FILENO);
     if (shown) how.progress = [](int64_t n) { fmt::print(stderr, "\r{} schedules", n); };
     const interp::Exploration x = interp::explore(l.cached(), l.calls(), l.options, how);

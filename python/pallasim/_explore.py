@@ -27,7 +27,8 @@ class OutputDifference:
 class ExploredOutcome:
     """One of the ways in which a launch may end.
 
-    count: schedules that end like this. token: repeats one of them: `emulate(replay=token)`, `pallasim run --replay`. switches: in which
+    count: schedules that end like this. variants, spread: where `explore` had a tolerance, results of other bytes that are one within it, and
+    how far a number of them is from that of `outputs`, at most. token: repeats one of them: `emulate(replay=token)`, `pallasim run --replay`. switches: in which
     that one leaves running each thread until it waits. outputs: by name, or by (name, device) where several devices run; none where it
     stopped. findings: what was found, and what stopped it, last. stop: that error. deadlock: nobody could go on, or all looked for
     something in vain. differs: where outputs are not those of the first outcome that ended. order: the two lines whose order decides, in
@@ -45,6 +46,8 @@ class ExploredOutcome:
     differs: tuple[OutputDifference, ...]
     order: tuple[Site, Site] | None
     launch: int = 1
+    variants: int = 1
+    spread: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,12 +94,14 @@ class Exploration:
 
 
 def explore(f: Callable[..., Any], *args: Any, chip: str = "generic", schedules: int = 1000, policy: str = "pct", depth: int = 3, seed: int = 0,
-            jobs: int = 0, launch: int | None = None, executor: Any = None, options: dict[str, Any] | None = None, **kwargs: Any) -> Exploration:
+            jobs: int = 0, tolerance: float = 0.0, launch: int | None = None, executor: Any = None, options: dict[str, Any] | None = None, **kwargs: Any) -> Exploration:
     """Runs `f(*args, **kwargs)` once on the emulator, and each launch of a kernel in it under up to `schedules` schedules.
 
     policy: "pct" (priorities of threads and copies that change depth - 1 times: finds a bug that needs `depth` orders with a known
     probability), "random" (anybody who can go on is as likely as any other), "exhaustive" (all schedules that differ). Copies in flight
     move at any moment. seed: of the schedules; jobs: OS threads, 0 for one per core; what is found does not depend on jobs.
+    tolerance: outcomes are one where nothing but floats a, b of outputs tells them apart, and |a - b| <= tolerance * max(1, |a|, |b|), held
+    against the first of them: sums whose order the schedule decides, such as those of atomics.
     launch: only this one, the first being 1. executor: a `concurrent.futures.Executor` whose workers run the schedules (docs/sweep.md), but for
     "exhaustive", whose schedules follow from each other; what is found is the same. options: further ones of `Params`, such as `{"detect_races": True}`.
 
@@ -108,8 +113,10 @@ def explore(f: Callable[..., Any], *args: Any, chip: str = "generic", schedules:
         raise ValueError(f"policy is one of {', '.join(known)}, not {policy!r}")
     if schedules < 1 or depth < 1 or jobs < 0:
         raise ValueError("schedules and depth are at least 1, jobs at least 0")
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance is at least 0, not {tolerance!r}")
     return of_launches(_recorded(f, args, kwargs, chip, options or {}), schedules=schedules, policy=policy, depth=depth, seed=seed, jobs=jobs, launch=launch,
-                       executor=executor)
+                       executor=executor, tolerance=tolerance)
 
 
 def _recorded(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], chip: str, options: dict[str, Any]) -> list[dict[str, Any]]:
@@ -132,7 +139,7 @@ def _recorded(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def of_launches(launches: list[dict[str, Any]], *, schedules: int, policy: str, depth: int, seed: int, jobs: int, launch: int | None = None,
-                executor: Any = None) -> Exploration:
+                executor: Any = None, tolerance: float = 0.0) -> Exploration:
     """The same of launches that were recorded."""
     from . import _core
 
@@ -146,7 +153,7 @@ def of_launches(launches: list[dict[str, Any]], *, schedules: int, policy: str, 
             devices = [(x["device"], [_array(a) for a in x["arguments"]], [_array(a, False) for a in x["results"]]) for x in group]
             given = first["module"], _free(first["options"]), devices, policy, schedules, depth, seed
             counted = _counted(_Part(*given), executor) if executor is not None and policy != "exhaustive" else None
-            found.append(_core.explore(*given, jobs, counted))
+            found.append(_core.explore(*given, jobs, tolerance, counted))
             numbers.append(at + 1)
         at += len(group)
         if found and found[-1]["interrupted"]:
@@ -217,4 +224,5 @@ def _outcome(o: dict[str, Any], launch: int) -> ExploredOutcome:
     findings = tuple(map(_findings.from_dict, o["findings"])) + ((stop,) if stop else ())
     differs = tuple(OutputDifference(**d) for d in o["differs"])
     order = (_findings._site(o["order"][0]), _findings._site(o["order"][1])) if o["order"] else None
-    return ExploredOutcome(o["count"], o["token"], o["switches"], outputs, findings, stop, o["deadlock"], tuple(o["prints"]), differs, order, launch)
+    return ExploredOutcome(o["count"], o["token"], o["switches"], outputs, findings, stop, o["deadlock"], tuple(o["prints"]), differs, order, launch,
+                           o["variants"], o["spread"])

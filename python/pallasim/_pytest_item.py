@@ -111,10 +111,10 @@ class Told:
 class Run:
     """One test on the emulator: its parameters and its recording."""
 
-    def __init__(self, machine: str, options: dict[str, Any], max_bytes: int, schedules: int = 0) -> None:
+    def __init__(self, machine: str, options: dict[str, Any], max_bytes: int, schedules: int = 0, tolerance: float = 0.0) -> None:
         from . import Recording
 
-        self._schedules = schedules
+        self._schedules, self._tolerance = schedules, tolerance
         self._emulation = {"machine": machine, **checked(options)}
         self._stack = contextlib.ExitStack()
         self.recording = Recording(max_bytes)
@@ -137,7 +137,7 @@ class Run:
         self.recording.stop()
         if not self.recording.launches:
             return ""
-        found = _explore.of_launches(self.recording.launches, schedules=self._schedules, policy="pct", depth=3, seed=0, jobs=0)
+        found = _explore.of_launches(self.recording.launches, schedules=self._schedules, policy="pct", depth=3, seed=0, jobs=0, tolerance=self._tolerance)
         return "" if found.ok else "\n".join([str(found), *(f.report for o in found for f in o.findings)])
 
     def save(self, folder: pathlib.Path, report: Any, error: BaseException | None, told: Told) -> list[pathlib.Path]:

@@ -107,7 +107,10 @@ def _run_of(item: pytest.Item) -> tuple[Run | None, tuple[str, ...]]:
     schedules = options.pop("explore", 0)
     if not isinstance(schedules, int) or isinstance(schedules, bool) or schedules < 0:
         raise pytest.UsageError(f"{item.nodeid}: explore is a number of schedules, not {schedules!r}")
-    return Run(machine, options, int(item.config.getini("pallasim_capsule_bytes")), schedules), failing
+    tolerance = options.pop("explore_tolerance", 0.0)
+    if not isinstance(tolerance, (int, float)) or not tolerance >= 0:
+        raise pytest.UsageError(f"{item.nodeid}: explore_tolerance is a number of at least 0, not {tolerance!r}")
+    return Run(machine, options, int(item.config.getini("pallasim_capsule_bytes")), schedules, tolerance), failing
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -40,6 +40,8 @@ interp::Buffer buffer_of(const Array& a, std::vector<std::vector<std::byte>>* ke
 nb::dict outcome_dict(const interp::ExploredOutcome& o, const Shown& shown) {
   nb::dict d;
   d["count"] = o.count;
+  d["variants"] = o.variants;
+  d["spread"] = o.spread;
   d["token"] = o.token;
   d["switches"] = o.switches;
   d["deadlock"] = o.deadlock;
@@ -113,10 +115,11 @@ struct Devices {
 using Counted = std::tuple<nb::bytes, int64_t, int64_t>;  // key, count, first
 
 nb::dict explored(const std::string& text, const std::string& options, const std::vector<Device>& devices,
-                  const std::string& policy, int64_t schedules, int depth, uint64_t seed, int jobs,
+                  const std::string& policy, int64_t schedules, int depth, uint64_t seed, int jobs, double tolerance,
                   const std::optional<std::vector<Counted>>& counted) {
   const Devices on(devices);
   interp::ExploreOptions how{.policy = policy, .schedules = schedules, .depth = depth, .seed = seed, .jobs = jobs};
+  how.tolerance = tolerance;
   if (counted) {
     how.counted.emplace();
     for (const auto& [key, count, first] : *counted)
@@ -154,7 +157,7 @@ std::vector<Counted> counted_outcomes(const std::string& text, const std::string
 void define_explore(nb::module_& m, const Shown& shown) {
   g_shown = shown;
   m.def("explore", &explored, "text"_a, "options"_a, "devices"_a, "policy"_a, "schedules"_a, "depth"_a, "seed"_a,
-        "jobs"_a, "counted"_a = nb::none(),
+        "jobs"_a, "tolerance"_a, "counted"_a = nb::none(),
         "Runs a module under many schedules; a device is (number, arguments, results), an array (dtype, dims, bytes).");
   m.def("count_outcomes", &counted_outcomes, "text"_a, "options"_a, "devices"_a, "policy"_a, "schedules"_a, "depth"_a,
         "seed"_a, "jobs"_a, "begin"_a, "end"_a,

@@ -1,6 +1,7 @@
 // Exploration: outcomes, tokens, and the exhaustive search against all schedules.
 #include <map>
 
+#include "launch/branching_runs.h"
 #include "litmus.h"
 
 namespace pallasim::interp::test {
@@ -34,6 +35,21 @@ const Case kLitmus[] = {
     {"two copies to one cell", {{"w0=1", "c0>2.0"}, {"w1=2", "c1>2.1"}, {"d0", "d1", "r2"}}},
 };
 
+// Work that has nothing to do with what is wrong, of about as many turns.
+Program among_work(Program p, int turns) {
+  for (size_t t = 0; t < p.size(); ++t)
+    for (int i = 0; i < turns; ++i)
+      p[t].insert(p[t].begin() + (i % 2 ? static_cast<std::ptrdiff_t>(p[t].size()) : 0), "+3");
+  p.push_back({});
+  for (int i = 0; i < turns; ++i) p.back().push_back("w2=" + std::to_string(i % 5));
+  return p;
+}
+
+bool same_bytes(const std::vector<ExploredArray>& a, const std::vector<ExploredArray>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x.bytes == y.bytes; });
+}
+
 int64_t total(const Exploration& x) {
   int64_t n = 0;
   for (const ExploredOutcome& o : x.outcomes) n += o.count;
@@ -53,6 +69,42 @@ TEST(Explore, ExhaustiveFindsEveryOutcomeAndVisitsEachTraceAtMostOnce) {
     EXPECT_EQ(x.outcomes.size(), all.outcomes.size()) << c.name;
     EXPECT_LE(static_cast<size_t>(x.schedules), all.traces.size()) << c.name;
     EXPECT_EQ(total(x), x.schedules);
+  }
+}
+
+// From a moment that it has in common with the last one, each run ends as the same choices do from the beginning.
+TEST(Explore, RunsThatGoOnFromAMomentEndAsThoseFromTheBeginning) {
+  for (const bool checked : {false, true}) {
+    int64_t judged = 0, turns = 0, spared = 0;
+    for (const Case& c : kLitmus) {
+      Litmus litmus(text_of(among_work(c.program, 2)));
+      Options o;
+      o.livelock_steps = 100'000;
+      o.checked = checked;
+      const auto runner = litmus.runner(o), other = litmus.runner(o);
+      Exhaustive policy;
+      BranchingRuns runs(*runner);
+      std::vector<Choice> choices, again;
+      for (int i = 0; i < 100; ++i) {
+        const ScheduleEnd end = runs.run(policy, &choices);
+        if (end.over) break;
+        policy.ended(end.turns, runner->touches().all(), {}, false);
+        if (end.abandoned) continue;
+        std::vector<Deviation> list;
+        const ScheduleEnd whole = other->run(*follow_choices(choices, &list), false, &again);
+        ASSERT_EQ(end.key(), whole.key()) << c.name << " " << i;
+        ASSERT_EQ(end.turns, whole.turns) << c.name << " " << i;
+        ASSERT_EQ(end.report.steps, whole.report.steps) << c.name << " " << i;
+        ASSERT_TRUE(choices == again) << c.name << " " << i;
+        if (!end.stop) { ASSERT_TRUE(same_bytes(runner->outputs(), other->outputs())) << c.name << " " << i; }
+        ++judged;
+      }
+      turns += runs.turns(), spared += runs.spared();
+    }
+    std::printf("%lld runs of %lld turns, %lld of which were run\n", static_cast<long long>(judged),
+                static_cast<long long>(turns + spared), static_cast<long long>(turns));
+    EXPECT_GT(judged, 300);
+    EXPECT_GT(spared, turns / 4);
   }
 }
 
@@ -107,16 +159,6 @@ TEST(Explore, GeneratedProgramsHaveTheOutcomesOfBruteForce) {
   }
   std::printf("%d programs, %d of them may stop\n", judged, stuck);
   EXPECT_GT(stuck, programs / 10);
-}
-
-// Work that has nothing to do with what is wrong, of about as many turns.
-Program among_work(Program p, int turns) {
-  for (size_t t = 0; t < p.size(); ++t)
-    for (int i = 0; i < turns; ++i)
-      p[t].insert(p[t].begin() + (i % 2 ? static_cast<std::ptrdiff_t>(p[t].size()) : 0), "+3");
-  p.push_back({});
-  for (int i = 0; i < turns; ++i) p.back().push_back("w2=" + std::to_string(i % 5));
-  return p;
 }
 
 // What is planted, and how many orders of two events must come together for it to show.
@@ -200,7 +242,7 @@ TEST(Explore, AThousandTokensReplay) {
         std::vector<std::byte> out;
         const std::string stop = replayed(litmus.plan(), o.token, &out);
         ASSERT_EQ(stop, o.stop ? ir::render(*o.stop) : "") << c.name << " " << o.token;
-        if (!o.stop) ASSERT_EQ(out, o.outputs[0].bytes) << c.name << " " << o.token;
+        if (!o.stop) { ASSERT_EQ(out, o.outputs[0].bytes) << c.name << " " << o.token; }
         ++tokens;
         stops += o.stop.has_value();
       }

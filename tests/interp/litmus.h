@@ -143,7 +143,10 @@ class Litmus {
     call_.push_back({0, {}, results_, 0});
     Options o;
     o.livelock_steps = 100'000;
-    runner_ = std::make_unique<ScheduleRunner>(*plan_, module_of(*plan_).locs, call_, o);
+    runner_ = runner(o);
+  }
+  std::unique_ptr<ScheduleRunner> runner(const Options& o) {
+    return std::make_unique<ScheduleRunner>(*plan_, module_of(*plan_).locs, call_, o);
   }
   Searched brute_force(int64_t most) {
     Searched r;

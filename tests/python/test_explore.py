@@ -1,5 +1,7 @@
 """pallasim.explore: outcomes of a kernel under other schedules, their tokens, and the marker of pytest."""
 
+import functools
+import itertools
 import json
 import os
 import subprocess
@@ -111,16 +113,59 @@ def test_programs_of_a_grid_that_share_memory():
     assert atomic.ok and atomic.exhausted and atomic.outcomes[0].outputs["o_ref"][0] == 3
 
 
-def test_sums_whose_order_matters_are_outcomes():
-    def total(x):
-        def kernel(x_ref, zero_ref, o_ref):
+def total(x, atomic=True):
+    def kernel(x_ref, zero_ref, o_ref):
+        if atomic:
             plt.atomic_add(o_ref, (0,), x_ref[pl.program_id(0)])
+        else:
+            o_ref[0] = o_ref[0] + x_ref[pl.program_id(0)]
 
-        one = jax.ShapeDtypeStruct((1,), x.dtype)
-        return pl.pallas_call(kernel, grid=x.shape, out_shape=one, input_output_aliases={1: 0}, compiler_params=plt.CompilerParams())(x, np.zeros_like(x[:1]))
+    one = jax.ShapeDtypeStruct((1,), x.dtype)
+    return pl.pallas_call(kernel, grid=x.shape, out_shape=one, input_output_aliases={1: 0}, compiler_params=plt.CompilerParams())(x, np.zeros_like(x[:1]))
 
+
+def test_sums_whose_order_matters_are_outcomes():
     found = pallasim.explore(total, np.float32([1e8, 1, -1e8]), chip="gpu-h100", policy="exhaustive")
     assert found.exhausted and found.schedules == 6 and sorted(float(o.outputs["o_ref"][0]) for o in found) == [0, 1]
+
+
+def sums_by_order(x):
+    """Of float32 additions in each order, how often."""
+    sums = [functools.reduce(np.add, order, np.float32(0)) for order in itertools.permutations(x)]
+    return {s: sums.count(s) for s in sums}
+
+
+@pytest.mark.parametrize("policy", ["exhaustive", "random"])
+def test_sums_within_a_tolerance_are_one_outcome(policy):
+    x = np.float32([0.52, 0.6, 1.63, 0.18])
+    want = sums_by_order(x)
+    assert len(want) > 2
+    apart = pallasim.explore(total, x, chip="gpu-h100", policy=policy, schedules=200)
+    assert {o.outputs["o_ref"][0] for o in apart} == set(want) and all(o.variants == 1 and o.spread == 0 for o in apart)
+    found = pallasim.explore(total, x, chip="gpu-h100", policy=policy, schedules=200, tolerance=1e-6)
+    (one,) = found
+    assert found.ok and one.count == found.schedules == sum(o.count for o in apart) and one.variants == len(want)
+    first = one.outputs["o_ref"][0]
+    assert one.spread == max(abs(np.float64(s) - first) for s in want) > 0
+    assert f"in {len(want)} results within the tolerance" in str(found) and json.loads(found.to_json())["outcomes"][0]["variants"] == len(want)
+    narrow = pallasim.explore(total, x, chip="gpu-h100", policy=policy, schedules=200, tolerance=1e-12)
+    assert len(narrow.outcomes) == len(want)
+
+
+def test_what_is_lost_is_an_outcome_within_any_sensible_tolerance():
+    x = np.float32([0.1, 0.7, 1.3])
+    found = pallasim.explore(total, x, False, chip="gpu-h100", policy="exhaustive", tolerance=1e-5)
+    subsets = [sum(part) for n in (1, 2, 3) for part in itertools.combinations(map(float, x), n)]
+    assert found.exhausted and not found.ok
+    got = sorted(float(o.outputs["o_ref"][0]) for o in found)
+    np.testing.assert_allclose(got, sorted(subsets), atol=1e-5)
+
+
+def test_integers_are_never_one_within_a_tolerance():
+    found = pallasim.explore(total, np.int32([1, 2, 4]), False, chip="gpu-h100", policy="exhaustive", tolerance=100.0)
+    assert sorted(int(o.outputs["o_ref"][0]) for o in found) == [1, 2, 3, 4, 5, 6, 7]
+    with pytest.raises(ValueError, match="tolerance"):
+        pallasim.explore(total, np.int32([1, 2, 4]), chip="gpu-h100", tolerance=-1.0)
 
 
 def test_what_cannot_be_explored():
@@ -133,12 +178,20 @@ def test_what_cannot_be_explored():
 MARKED = """
 import numpy as np
 import pytest
-from test_explore import X, add_one
+from test_explore import X, add_one, total
 
 @pytest.mark.pallasim("tpu-v5e", explore=50, detect_races=False)
 @pytest.mark.parametrize("early", [False, True])
 def test_marked(early):
     np.testing.assert_array_equal(add_one(X, early), X + 1)
+
+@pytest.mark.pallasim("gpu-h100", explore=50)
+def test_bytes():
+    total(np.float32([0.52, 0.6, 1.63, 0.18]))
+
+@pytest.mark.pallasim("gpu-h100", explore=50, explore_tolerance=1e-6)
+def test_within():
+    total(np.float32([0.52, 0.6, 1.63, 0.18]))
 """
 
 
@@ -147,5 +200,5 @@ def test_the_marker_fails_a_test_whose_result_is_a_question_of_the_schedule(tmp_
     path = os.pathsep.join([os.path.dirname(__file__), os.path.dirname(os.path.dirname(os.path.abspath(pallasim.__file__)))])
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
-    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
-    assert "test_marked[True]" in done.stdout and "o_ref differs from the first outcome's" in done.stdout
+    assert "2 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+    assert "test_marked[True]" in done.stdout and "::test_bytes" in done.stdout and "::test_within" not in done.stdout and "o_ref differs from the first outcome's" in done.stdout

@@ -9,6 +9,8 @@
 #include <set>
 #include <tuple>
 
+#include "../plan/kinds.h"
+
 namespace pallasim::interp {
 namespace {
 

@@ -10,6 +10,8 @@
 #include "../engine/token.h"
 #include "../report/causes.h"
 #include "bind.h"
+#include "branching_runs.h"
+#include "explored_arrays.h"
 #include "float_environment.h"
 #include "pallasim/ir/nearest.h"
 #include "schedule_runner.h"
@@ -139,9 +141,10 @@ class Explorer {
 
   void search(Exploration* r) {
     Exhaustive policy;
+    BranchingRuns runs(*runner_);
     std::vector<Choice> choices;
     while (r->schedules < how_.schedules && !interrupted()) {
-      const ScheduleEnd end = runner_->run(policy, true, &choices);
+      const ScheduleEnd end = runs.run(policy, &choices);
       if (end.over) {
         r->exhausted = true;
         break;
@@ -194,21 +197,47 @@ class Explorer {
     constexpr int64_t kFew = 100, kMany = 600;  // runs for one token; for all of them about as many as there were
     const int64_t runs = std::clamp<int64_t>(2 * r->schedules / static_cast<int64_t>(found.size() + 1), kFew, kMany);
     for (const auto& [key, s] : found) {
+      std::vector<Choice> choices = s->choices;
+      if (how_.tolerance > 0 && ScheduleEnd::beside_outputs(*key)) {
+        // The others of its bytes end like it: one tells for all.
+        if (choices.empty()) runner_->run(*drawn(s->first), false, &choices);
+        else runner_->run(*go_through(choices));
+        if (ExploredOutcome* like = like_this(&r->outcomes, *key)) {
+          like->count += s->count;
+          ++like->variants;
+          if (interrupted()) break;
+          continue;
+        }
+      }
       if (static_cast<int64_t>(r->outcomes.size()) >= how_.max_outcomes) {
         r->uncounted += s->count;
         continue;
       }
-      std::vector<Choice> choices = s->choices;
       if (choices.empty()) runner_->run(*drawn(s->first), false, &choices);
       SmallestSchedule smallest(*runner_, plan_, locs_, *key);
       smallest.find(std::move(choices), minimise ? runs : 0);
       ExploredOutcome o = smallest.outcome();
       o.count = s->count;
       o.first = s->first;
+      keys_.push_back(key);
       r->outcomes.push_back(std::move(o));
       if (interrupted()) break;
     }
     compare_outputs(&r->outcomes);
+  }
+
+  // An outcome that the last run is like, within the tolerance; null: none.
+  ExploredOutcome* like_this(std::vector<ExploredOutcome>* outcomes, std::string_view key) {
+    const std::vector<ExploredArray> outputs = runner_->outputs();
+    for (size_t i = 0; i < outcomes->size(); ++i) {
+      ExploredOutcome& o = (*outcomes)[i];
+      if (ScheduleEnd::beside_outputs(*keys_[i]) != ScheduleEnd::beside_outputs(key)) continue;
+      const auto spread = largest_difference(o.outputs, outputs, how_.tolerance);
+      if (!spread) continue;
+      o.spread = std::max(o.spread, *spread);
+      return &o;
+    }
+    return nullptr;
   }
 
   const Plan& plan_;
@@ -221,6 +250,7 @@ class Explorer {
   std::unique_ptr<ScheduleRunner> runner_;
   int64_t turns_ = 100;
   Outcomes outcomes_;
+  std::vector<const std::string*> keys_;  // of the outcomes that are told
 };
 
 }  // namespace
@@ -231,6 +261,7 @@ static std::shared_ptr<const Plan> plan_to_explore(const CachedPlan& p, std::spa
   if (devices.empty()) bad_argument(*p.plan, "no device", {}, "");
   if (e.schedules < 1 || e.depth < 1 || e.jobs < 0 || e.max_outcomes < 1)
     bad_argument(*p.plan, "schedules, depth and outcomes are at least 1, jobs at least 0", {}, "");
+  if (!(e.tolerance >= 0)) bad_argument(*p.plan, "a tolerance is at least 0", {}, "");
   return p.plan->module.params.empty() ? p.plan : specialised(*p.plan, *p.locs, devices);
 }
 

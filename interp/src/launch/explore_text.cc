@@ -62,6 +62,9 @@ std::string to_text(const Exploration& x) {
       break;
     }
     r += fmt::format("outcome {}: {} of them: {}\n", ++number_of, number(o.count), verdict(o));
+    if (o.variants > 1)
+      r += fmt::format("  in {} within the tolerance, {:.3g} from this one at most\n",
+                       counted(o.variants, "result", "results"), o.spread);
     for (const OutputDifference& d : o.differs) {
       r += fmt::format("  {}{} differs from the first outcome's in {}", ir::escaped(d.name),
                        d.device > 0 ? fmt::format(" of device {}", d.device) : "",

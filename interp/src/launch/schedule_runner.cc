@@ -25,6 +25,9 @@ uint64_t mix(uint64_t h, std::span<const std::byte> bytes) {
   return h;
 }
 
+// How keys of runs that end begin.
+constexpr std::string_view kEnds = "ends ";
+
 // What tells one finding from another: not who of several like ones it was told of.
 std::string text_of(const ir::Diagnostic& d) { return fmt::format("{}|{}|{}\n", d.code.text(), d.message, d.site.loc); }
 
@@ -37,10 +40,15 @@ std::string ScheduleEnd::key() const {
   std::sort(findings.begin(), findings.end());
   std::vector<std::string> prints = report.prints;
   std::sort(prints.begin(), prints.end());
-  std::string r = fmt::format("{:x}\n", outputs);
+  std::string r = fmt::format("{}{:x}\n", kEnds, outputs);
   for (const std::string& f : findings) r += f;
   for (const std::string& p : prints) r += fmt::format("{}:{}", p.size(), p);
   return r;
+}
+
+std::optional<std::string_view> ScheduleEnd::beside_outputs(std::string_view key) {
+  if (!key.starts_with(kEnds)) return std::nullopt;
+  return key.substr(key.find('\n'));
 }
 
 Buffer ScheduleRunner::own(const Buffer& b) {
@@ -92,21 +100,31 @@ ScheduleRunner::ScheduleRunner(const Plan& p, const ir::LocTable& locs, std::spa
 
 ScheduleRunner::~ScheduleRunner() = default;
 
-ScheduleEnd ScheduleRunner::run(Policy& policy, bool touches, std::vector<Choice>* record, const std::string& token) {
-  ScheduleEnd end;
-  for (const auto& [at, bytes] : first_) std::copy(bytes.begin(), bytes.end(), at);
-  const Call& call = bound_->call;
-  Execution& ex = **lease_;
+void ScheduleRunner::reset(bool arrays) {
+  for (const auto& [at, bytes] : first_)
+    if (arrays) std::copy(bytes.begin(), bytes.end(), at);
   session_.state().counts.clear();
   session_.state().others.clear();
   session_.state().arrays.clear();
-  if (record) record->clear();
-  if (touches && !touches_) {
-    ex.bind(call.operands, call.grid, call.first_device, call.who);  // it asks how many owners there are
-    touches_ = std::make_unique<Touches>(ex);
+}
+
+Touches& ScheduleRunner::touches_of_runs() {
+  if (!touches_) {
+    const Call& call = bound_->call;
+    execution().bind(call.operands, call.grid, call.first_device, call.who);  // it asks how many owners there are
+    touches_ = std::make_unique<Touches>(execution());
   }
+  return *touches_;
+}
+
+ScheduleEnd ScheduleRunner::run(Policy& policy, bool touches, std::vector<Choice>* record, const std::string& token) {
+  ScheduleEnd end;
+  reset();
+  const Call& call = bound_->call;
+  Execution& ex = execution();
+  if (record) record->clear();
   std::vector<Observer*> observers;
-  if (touches) observers.push_back(touches_.get());
+  if (touches) observers.push_back(&touches_of_runs());
   std::optional<Checks> checks;
   if (options_.checked) checks.emplace(plan_, options_, call.operands.size()).attach(ex, &observers);
   std::optional<Publisher> publisher;
@@ -121,14 +139,19 @@ ScheduleEnd ScheduleRunner::run(Policy& policy, bool touches, std::vector<Choice
   } catch (const ir::DiagnosticError& e) { end.stop = e.diagnostic(); }
   end.abandoned = became.abandoned;
   end.over = became.over;
-  end.turns = ex.turn.taken;
-  if (became.abandoned) return end;
-  end.report.steps = ex.steps;
-  deliver(std::exchange(ex.log.prints, {}), call, ex.points > 0, &end.report);
-  end.report.findings = ex.log.findings;
-  if (checks) checks->finish(end.report.findings);
-  if (!end.stop) end.outputs = hash_of_outputs();
+  finish(&end, checks ? &*checks : nullptr);
   return end;
+}
+
+void ScheduleRunner::finish(ScheduleEnd* end, Checks* checks) {
+  Execution& ex = execution();
+  end->turns = ex.turn.taken;
+  if (end->abandoned) return;
+  end->report.steps = ex.steps;
+  deliver(std::exchange(ex.log.prints, {}), bound_->call, ex.points > 0, &end->report);
+  end->report.findings = ex.log.findings;
+  if (checks) checks->finish(end->report.findings);
+  if (!end->stop) end->outputs = hash_of_outputs();
 }
 
 uint64_t ScheduleRunner::hash_of_outputs() const {

@@ -20,6 +20,8 @@ struct ScheduleEnd {
   int64_t turns = 0;
   // Equal for ends that are one outcome.
   std::string key() const;
+  // The part of a key that outputs have no part in; none: of one that stopped.
+  static std::optional<std::string_view> beside_outputs(std::string_view key);
 };
 
 class ScheduleRunner {
@@ -33,6 +35,12 @@ class ScheduleRunner {
   Execution& execution() { return **lease_; }
   Touches& touches() { return *touches_; }
   std::vector<ExploredArray> outputs() const;
+
+  // -- for who runs the launch by itself --
+  const Call& call() const { return bound_->call; }
+  void reset(bool arrays = true);      // they, and the session, are as before any run
+  Touches& touches_of_runs();          // an observer; it is there from the first call
+  void finish(ScheduleEnd*, Checks*);  // what the run that is over or was stopped came to
 
  private:
   struct Array {

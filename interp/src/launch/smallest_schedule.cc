@@ -177,32 +177,4 @@ ExploredOutcome SmallestSchedule::outcome() {
   return o;
 }
 
-namespace {
-
-std::vector<int64_t> index_of(int64_t element, const std::vector<int64_t>& dims) {
-  std::vector<int64_t> r(dims.size());
-  for (size_t d = dims.size(); d-- > 0; element /= dims[d]) r[d] = element % dims[d];
-  return r;
-}
-
-}  // namespace
-
-void compare_outputs(std::vector<ExploredOutcome>* all) {
-  const auto first = std::find_if(all->begin(), all->end(), [](const ExploredOutcome& o) { return !o.stop; });
-  if (first == all->end()) return;
-  for (ExploredOutcome& o : *all) {
-    for (size_t i = 0; i < o.outputs.size(); ++i) {
-      const ExploredArray &a = o.outputs[i], &b = first->outputs[i];
-      const auto size = static_cast<size_t>(ir::byte_size(a.dtype));
-      OutputDifference d{a.name, a.device};
-      for (size_t at = 0; at < a.bytes.size(); at += size) {
-        if (std::memcmp(a.bytes.data() + at, b.bytes.data() + at, size) == 0) continue;
-        d.last = index_of(static_cast<int64_t>(at / size), a.dims);
-        if (d.elements++ == 0) d.first = d.last;
-      }
-      if (d.elements > 0) o.differs.push_back(std::move(d));
-    }
-  }
-}
-
 }  // namespace pallasim::interp

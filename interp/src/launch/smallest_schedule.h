@@ -36,7 +36,4 @@ class SmallestSchedule {
   int64_t left_ = 0;  // runs
 };
 
-// Says of each outcome where its outputs differ from the first one's that ended.
-void compare_outputs(std::vector<ExploredOutcome>*);
-
 }  // namespace pallasim::interp

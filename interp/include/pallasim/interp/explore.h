@@ -21,6 +21,9 @@ struct ExploreOptions {
   int jobs = 0;                 // OS threads; 0: one per core. What is found does not depend on it
   bool minimise = true;         // tokens have as few switches as a search for fewer leaves
   int64_t max_outcomes = 1000;  // what comes later is counted alone
+  // Outcomes are one where nothing but floats a, b of outputs tells them apart, and |a - b| <= tolerance * max(1, |a|,
+  // |b|), held against the first of them: sums whose order the schedule decides. 0: bytes.
+  double tolerance = 0;
   // Of all schedules, added up from parts (count_outcomes): they are not run here again. Not for "exhaustive".
   std::optional<std::vector<CountedOutcome>> counted = {};
   // Told now and then, from one OS thread at a time: schedules so far.
@@ -48,6 +51,8 @@ struct ExploredOutcome {
   int64_t count = 0;                   // schedules that end like this
   int64_t first = 0;                   // the first of them, from 0
   std::string token;                   // replays one of them
+  int64_t variants = 1;                // results of other bytes that are one within the tolerance
+  double spread = 0;                   // how far a number of them is from that of `outputs`, at most
   size_t switches = 0;                 // in which it leaves running each thread until it waits
   std::vector<ExploredArray> outputs;  // empty where it stopped
   Report report;                       // prints and findings
