@@ -38,7 +38,7 @@ def predict(f: Callable[..., Any], *args: Any, chip: str, values: bool = False, 
     Arguments are arrays or `jax.ShapeDtypeStruct`. Where control depends on what arrays hold, kernels are run with those values: with
     arrays, with what they are given when f runs on the emulator; with shapes alone, with zeros. values: compute them in any case.
     sensitivity: say how much the guessed figures matter, which predicts once more for each. waves: programs of a grid beyond so many waves
-    are not run where all do the same; 0: all are. cold: caches are empty; else they hold the arrays where those fit, as when a launch is
+    are not run where all do the same, nor trips in the middle of long loops; 0: all are. cold: caches are empty; else they hold the arrays where those fit, as when a launch is
     repeated. trace: a file for the time line, in Perfetto's format. report: a file for a page that shows the launches (docs/report.md).
     options: of `Params`.
 

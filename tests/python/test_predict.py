@@ -316,6 +316,86 @@ def test_a_hopper_matmul_is_bound_by_what_bounds_it():
     assert large.seconds > 2 * 2048**3 / 989e12
 
 
+# --- long loops ---------------------------------------------------------------------------------------------------------
+def triton_matmul(m, n, k, block=64):
+    def kernel(a_ref, b_ref, o_ref):
+        def step(i, acc):
+            at = pl.ds(i * block, block)
+            return acc + plt.dot(a_ref[:, at], b_ref[at, :])
+
+        acc = jax.lax.fori_loop(0, k // block, step, jnp.zeros((block, block), jnp.float32))
+        o_ref[...] = acc.astype(o_ref.dtype)
+
+    specs = [pl.BlockSpec((block, k), lambda i, j: (i, 0)), pl.BlockSpec((k, block), lambda i, j: (0, j))]
+    f = pl.pallas_call(kernel, grid=(m // block, n // block), in_specs=specs, out_specs=pl.BlockSpec((block, block), lambda i, j: (i, j)),
+                       out_shape=S((m, n), jnp.float16), compiler_params=plt.CompilerParams(num_stages=3))
+    return f, S((m, k), jnp.float16), S((k, n), jnp.float16)
+
+
+def rows_by_hand(rows, trips):
+    """A ring of two slots over HBM, in a loop."""
+    def kernel(x_ref, o_ref, slots, sems):
+        def copy(i):
+            return pltpu.make_async_copy(x_ref.at[pl.ds(i * rows, rows)], slots.at[i % 2], sems.at[i % 2])
+
+        copy(0).start()
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+        def step(i, _):
+            @pl.when(i + 1 < trips)
+            def _():
+                copy(i + 1).start()
+
+            copy(i).wait()
+            o_ref[...] += jnp.exp(slots[i % 2])
+
+        jax.lax.fori_loop(0, trips, step, None)
+
+    f = pl.pallas_call(kernel, in_specs=[pl.BlockSpec(memory_space=pltpu.HBM)], out_shape=S((rows, 512), jnp.float32),
+                       scratch_shapes=[pltpu.VMEM((2, rows, 512), jnp.float32), pltpu.SemaphoreType.DMA((2,))])
+    return f, S((rows * trips, 512), jnp.float32)
+
+
+LONG = {"triton": (GPU, lambda: triton_matmul(256, 256, 16384)), "ring": (TPU, lambda: rows_by_hand(64, 200)),
+        "deep": (GPU, lambda: triton_matmul(64, 64, 65536))}
+
+
+@pytest.mark.parametrize("name", ["triton", "ring", "deep"])
+def test_trips_that_are_not_run_are_said_and_right(name):
+    chip, make = LONG[name]
+    some, all_ = predicted(*make(), chip=chip)[0], predicted(*make(), chip=chip, waves=0)[0]
+    assert any("of the trips of loops" in n for n in some.notes) and not any("of the trips of loops" in n for n in all_.notes)
+    assert some.seconds == pytest.approx(all_.seconds, rel=0.01)
+    for what in ("flops", "bytes_read", "bytes_written"):
+        assert getattr(some, what) == pytest.approx(getattr(all_, what), rel=1e-6), what
+    assert some.bound == all_.bound and {b.name for b in some.bounds} == {b.name for b in all_.bounds}
+    both = {b.name: b.seconds for b in all_.bounds}
+    assert all(b.seconds == pytest.approx(both[b.name], rel=0.02) for b in some.bounds)
+    lines = {(s.line): s.seconds for s in all_.lines}
+    assert all(s.seconds == pytest.approx(lines[s.line], abs=0.02 * all_.seconds) for s in some.lines)
+
+
+def test_persistent_loops_leave_out_tiles_and_steps():
+    mm = pytest.importorskip("jax.experimental.pallas.ops.gpu.hopper_matmul_mgpu")
+    config = mm.TuningConfig(tile_m=64, tile_n=64, tile_k=64, max_concurrent_steps=2)
+    x = S((2048, 4096), jnp.float16), S((4096, 4096), jnp.float16)
+    some, all_ = (predicted(functools.partial(mm.matmul, config=config, c=None), *x, chip=GPU, waves=w)[0] for w in (3, 0))
+    assert any("around them" in n for n in some.notes) and some.seconds == pytest.approx(all_.seconds, rel=0.03)
+    assert some.flops == pytest.approx(all_.flops, rel=1e-4) == pytest.approx(2 * 2048 * 4096 * 4096, rel=1e-3)
+
+
+def test_loops_whose_trips_differ_are_run():
+    """Each program's loop is as long as its number says."""
+    def kernel(x_ref, o_ref):
+        n = (pl.program_id(0) + 1) * 16
+        o_ref[...] = jax.lax.fori_loop(0, n, lambda i, acc: acc + jnp.exp(x_ref[pl.ds(i * 64, 64)]), jnp.zeros(64, jnp.float32))
+
+    f = pl.pallas_call(kernel, grid=(8,), in_specs=[pl.BlockSpec((8192,), lambda i: (0,))], out_specs=pl.BlockSpec((64,), lambda i: (i,)),
+                       out_shape=S((512,), jnp.float32), compiler_params=plt.CompilerParams())
+    some, all_ = (predicted(f, S((8192,), jnp.float32), chip=GPU, waves=w)[0] for w in (3, 0))
+    assert some.seconds == all_.seconds and not any("of the trips of loops" in n for n in some.notes)
+
+
 def doubled(x_ref, o_ref):
     o_ref[...] = x_ref[...] * 2
 

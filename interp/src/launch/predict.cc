@@ -11,6 +11,7 @@
 #include "advice.h"
 #include "bound.h"
 #include "float_environment.h"
+#include "folded_times.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/occupancy.h"
 #include "population.h"
@@ -40,6 +41,7 @@ struct Launch {
   const Plan& plan;
   bool values = false;
   std::vector<std::string> notes;
+  bool folds = true;  // loops may leave out trips
 };
 
 struct Outcome1 {
@@ -52,7 +54,8 @@ class TimedLaunch {
  public:
   TimedLaunch(const Launch& l, const hw::TimingFigures& f) : l_(l), f_(f) {}
 
-  Outcome1 run(Timeline* timeline, Prediction* out);
+  // `folds` (may be null): what is left out of loops.
+  Outcome1 run(Timeline* timeline, Prediction* out, Folds* folds = nullptr);
 
  private:
   void residency(const StepCosts&, Population*, double* per_core);
@@ -90,7 +93,7 @@ void TimedLaunch::residency(const StepCosts& costs, Population* who, double* per
   who->resident = std::clamp<int64_t>(r.blocks / cluster, 1, std::max<int64_t>(who->programs, 1));
 }
 
-Outcome1 TimedLaunch::run(Timeline* timeline, Prediction* out) {
+Outcome1 TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds) {
   const Plan& p = l_.plan;
   const FloatEnvironment environment;
   Session session;
@@ -115,6 +118,7 @@ Outcome1 TimedLaunch::run(Timeline* timeline, Prediction* out) {
   settings.stages = static_cast<int>(stages);
   settings.timeline = timeline;
   settings.warm = !l_.how.cold;
+  settings.folds = folds;
   Outcome1 r;
   int64_t skipped_waves = 0;
   if (gpu && who.programs > 0) {
@@ -204,8 +208,6 @@ void TimedLaunch::describe(const Clocks& c, const StepCosts& costs, const Outcom
     critical.push_back({name, seconds});
   };
   for (size_t i = 0; i < names.size(); ++i) add(names[i], c.path().causes[i] * whole / ran);
-  std::stable_sort(critical.begin(), critical.end(),
-                   [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   out->critical = std::move(critical);
 
   const double cores = gpu ? static_cast<double>(l_.options.chip->device_cores)
@@ -227,14 +229,7 @@ void TimedLaunch::describe(const Clocks& c, const StepCosts& costs, const Outcom
       const double seconds = sum.first * scale / sum.second;
       out->bounds.push_back({name, seconds, seconds / whole});
     }
-  std::stable_sort(out->bounds.begin(), out->bounds.end(),
-                   [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
-  if (!out->critical.empty()) out->bound = out->critical.front().name;
-  for (const auto& b : out->bounds)
-    if (b.name != out->bound) {
-      out->next = b.name;
-      break;
-    }
+  sort_shares(out);
 
   for (size_t i = 1; i < costs.lines().size(); ++i) {
     const double seconds = c.path().lines[i] * whole / ran;
@@ -265,6 +260,113 @@ void TimedLaunch::describe(const Clocks& c, const StepCosts& costs, const Outcom
   out->peak_bandwidth = f_("hbm_bandwidth") * n;
   out->peak_seconds =
       std::max(out->flops / out->peak_flops, (out->bytes_read + out->bytes_written) / out->peak_bandwidth);
+}
+
+// A launch as a whole: from runs that leave out trips in the middle of long loops, where that is much less work.
+class WholeLaunch {
+ public:
+  WholeLaunch(const Launch& l, const hw::TimingFigures& f) : l_(l), timed_(l, f) {}
+  // `out` may be null: the seconds are wanted alone.
+  Outcome1 run(Timeline* timeline, Prediction* out, std::string* note = nullptr) {
+    if (l_.folds && !l_.values && l_.how.waves > 0 && !l_.how.timeline)
+      if (auto r = folded(timeline, out, note)) return *r;
+    whole_ = true;
+    return timed_.run(timeline, out);
+  }
+  bool whole() const { return whole_; }  // all was run
+  const std::optional<hw::Residency>& residency() const { return timed_.residency_; }
+
+ private:
+  struct Part {
+    Outcome1 r;
+    Prediction p;
+    Folds folds;
+  };
+  // A run in which loops keep so many times the least number of trips more.
+  Part part(int64_t inner, int64_t outer, Timeline* timeline, const Prediction* out) {
+    const int64_t q = Folds::quantum(l_.plan);
+    Part x{{}, out ? *out : Prediction{}, Folds(l_.plan, {std::max<int64_t>(12, 2 * q) + inner * q, 2 + outer})};
+    x.r = timed_.run(timeline, out ? &x.p : nullptr, &x.folds);
+    x.p.seconds = x.r.seconds;
+    return x;
+  }
+  std::optional<Outcome1> folded(Timeline*, Prediction* out, std::string* note);
+  std::optional<std::vector<Part>> parts(const Timeline& fresh, Timeline*, const Prediction* out);
+
+  const Launch& l_;
+  TimedLaunch timed_;
+  bool whole_ = false;
+};
+
+// How much of what the short runs cost a whole one must be for them to pay.
+constexpr double kWorth = 4;
+// Of two steps from fewer trips to more, how far apart they may be.
+constexpr double kSteady = 0.03;
+
+// None: nothing follows from leaving out trips, or it is not worth it. One run where no loop is long.
+std::optional<std::vector<WholeLaunch::Part>> WholeLaunch::parts(const Timeline& fresh, Timeline* timeline,
+                                                                 const Prediction* out) {
+  const auto again = [&](int64_t inner, int64_t outer, bool last) {
+    if (last && timeline) *timeline = fresh;
+    return part(inner, outer, last ? timeline : nullptr, out);
+  };
+  std::vector<Part> r;
+  r.push_back(again(0, 0, true));
+  const Folds first = r.front().folds;
+  if (first.uneven()) return std::nullopt;
+  if (!first.any()) return r;
+  const bool inner = first.inner().left_out > 0, outer = first.outer().left_out > 0;
+  if (first.factor() < (inner && outer ? 2 * kWorth : kWorth)) return std::nullopt;
+  if (inner) r.push_back(again(1, 0, !outer));
+  if (outer) r.push_back(again(0, 1, !inner));
+  if (inner && outer) r.push_back(again(1, 1, true));
+  // More trips take longer, each as long as the one before it.
+  for (size_t i = 1; i < r.size(); ++i)
+    if (r[i].folds.uneven() || r[i].r.seconds <= r.front().r.seconds) return std::nullopt;
+  if (inner && out) {
+    const double a = r[0].r.seconds, b = r[1].r.seconds, c = part(2, 0, nullptr, nullptr).r.seconds;
+    if (std::abs((c - b) - (b - a)) > kSteady * (b - a)) return std::nullopt;
+  }
+  return r;
+}
+
+std::optional<Outcome1> WholeLaunch::folded(Timeline* timeline, Prediction* out, std::string* note) {
+  const Timeline fresh = timeline ? *timeline : Timeline{};
+  std::optional<std::vector<Part>> all;
+  try {
+    all = parts(fresh, timeline, out);
+  } catch (const ir::DiagnosticError& e) {
+    if (e.diagnostic().code == "PS-INT-001") throw;
+  }
+  if (!all) {
+    if (timeline) *timeline = fresh;
+    return std::nullopt;
+  }
+  const Folds::Class inner = all->front().folds.inner(), outer = all->front().folds.outer();
+  // A run with a quantum of trips more left out so many quanta fewer.
+  const auto reach = [](const Folds::Class& c, int64_t by) {
+    return c.left_out > 0 ? static_cast<double>(c.left_out) / static_cast<double>(by) : 0;
+  };
+  const double ri = reach(inner, Folds::quantum(l_.plan)), ro = reach(outer, 1);
+  std::vector<double> weights{(1 - ri) * (1 - ro)};
+  if (ri > 0) weights.push_back(ri * (1 - ro));
+  if (ro > 0) weights.push_back((1 - ri) * ro);
+  if (ri > 0 && ro > 0) weights.push_back(ri * ro);
+  Outcome1 r = all->back().r;
+  r.seconds = 0;
+  for (size_t i = 0; i < weights.size(); ++i) r.seconds += weights[i] * (*all)[i].r.seconds;
+  if (out) {
+    std::vector<Prediction> runs;
+    for (Part& x : *all) runs.push_back(std::move(x.p));
+    *out = weighted(runs, weights);
+  }
+  if (note && (ri > 0 || ro > 0)) {
+    const auto kept = [](const Folds::Class& c) { return fmt::format("{} of {}", c.first - c.left_out, c.first); };
+    *note = fmt::format(
+        "of the trips of loops {} were run: those in the middle take as long as the others",
+        ri > 0 && ro > 0 ? fmt::format("{}, around them {}", kept(inner), kept(outer)) : kept(ri > 0 ? inner : outer));
+  }
+  return r;
 }
 
 }  // namespace
@@ -333,8 +435,10 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
   one_core.most_moves = 4000;
   one_core.most_points = one_core.most_cores = 1;
   Timeline* timeline = how.timeline ? &out.timeline : &one_core;
-  TimedLaunch timed(l, *figures);
-  const Outcome1 r = timed.run(timeline, &out);
+  WholeLaunch launch(l, *figures);
+  std::string folded;
+  const Outcome1 r = launch.run(timeline, &out, &folded);
+  l.folds = !launch.whole();
   out.seconds = r.seconds;
   out.programs = r.programs;
   out.programs_run = r.run;
@@ -344,17 +448,18 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
     out.notes.push_back(
         fmt::format("{} of {} programs were run; a wave of those that were not takes as long as the second one", r.run,
                     r.programs));
+  if (!folded.empty()) out.notes.push_back(folded);
   for (const hw::TimingFigure* f : figures->used()) out.figures.push_back({*f, std::nullopt});
   if (how.sensitivity)
     for (Prediction::Figure& f : out.figures) {
       if (f.figure.status != hw::FigureStatus::Guessed || f.figure.value == 0) continue;
       const hw::TimingFigures other = figures->scaled(f.figure.name, kScale);
-      f.change = TimedLaunch(l, other).run(nullptr, nullptr).seconds - r.seconds;
+      f.change = WholeLaunch(l, other).run(nullptr, nullptr).seconds - r.seconds;
     }
   std::stable_sort(out.figures.begin(), out.figures.end(), [](const auto& a, const auto& b) {
     return std::abs(a.change.value_or(0)) > std::abs(b.change.value_or(0));
   });
-  AdviceGround ground{cached.plan.get(), options.chip, timeline, timed.residency_, {}};
+  AdviceGround ground{cached.plan.get(), options.chip, timeline, launch.residency(), {}};
   if (how.sensitivity)
     ground.again = [&](const std::function<void(ir::Module&)>& change) {
       return predicted_with(*cached.plan, change, devices, options, how);

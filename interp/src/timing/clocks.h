@@ -10,6 +10,7 @@
 
 #include "../ops/events.h"
 #include "../ops/execution.h"
+#include "folds.h"
 #include "pallasim/hw/timing.h"
 #include "pallasim/interp/timeline.h"
 #include "picture.h"
@@ -50,12 +51,13 @@ enum class Rate : uint8_t {
 struct ClockSettings {
   const hw::TimingFigures* figures;
   const hw::Profile* chip;
-  double cores = 1;      // SMs, or TensorCores of a device, that take programs
-  double per_core = 1;   // programs of an SM at a time
-  int64_t programs = 0;  // of the whole launch; 0: no programs
-  int stages = 1;        // of loads in loops that Triton's compiler pipelines
-  bool warm = true;      // what fits in a cache lies there, as when a launch is repeated
-  double filled = 0;     // of the device's SMs, those that have programs, at most 1
+  double cores = 1;        // SMs, or TensorCores of a device, that take programs
+  double per_core = 1;     // programs of an SM at a time
+  int64_t programs = 0;    // of the whole launch; 0: no programs
+  int stages = 1;          // of loads in loops that Triton's compiler pipelines
+  bool warm = true;        // what fits in a cache lies there, as when a launch is repeated
+  Folds* folds = nullptr;  // null: all trips are run
+  double filled = 0;       // of the device's SMs, those that have programs, at most 1
   Timeline* timeline = nullptr;
 };
 
@@ -128,8 +130,15 @@ class Clocks : public Events {
     int32_t fetched = -1;                                           // the step whose loads began before it could run
     int64_t waits_for = -1;                                         // a tag
     std::unordered_map<const ir::Op*, std::vector<int64_t>> ahead;  // transfers of loads that come later in their loop
-    std::unordered_map<const ir::Op*, std::pair<int64_t, int64_t>>
-        trips;  // of its loops: how many, and which one it is
+    struct Trips {
+      int64_t all = 0, now = 0;  // how many, and which one it is
+      Folds::Left left = {};
+      std::vector<int64_t> carried = {}, step = {};  // numbers that it carries, and what the last trip added
+      std::vector<bool> steady = {};                 // each trip added the same
+    };
+    std::unordered_map<const ir::Op*, Trips> trips;  // of its loops
+    // For how many trips one of those that are run stands: of the innermost loop, and of the one around it.
+    double inner = 1, outer = 1;
   };
   struct Flight {
     int64_t operation = -1;  // id; -1: a load or store of a thread
@@ -170,7 +179,14 @@ class Clocks : public Events {
   void show_wait(int32_t thread, double until, int cause);
   void show_unit(const Thread&, int32_t step, hw::Unit, double begin, double end, int line);
   ir::LocId loc_of(int line) const { return costs_.lines()[static_cast<size_t>(line)]; }
-  bool misses(int operand, double bytes);
+  bool misses(const Clock&, int operand, double bytes);
+  void begin_loop(const Thread&, const Step&, const ir::Op* loop);
+  void next_trip(Thread&, const Step&, const ir::Op* loop);
+  void count_trip(Thread&, const Step&, const ir::Op* loop);
+  void leave_out(Clock&, const ir::Op* loop, int64_t trips);
+  void watch_carried(const Thread&, const ir::Op* loop, Clock::Trips*) const;
+  void move_carried(Thread&, const ir::Op* loop, const Clock::Trips&) const;
+  static void end_loop(Clock&, const Folds::Left&);
   void wake(int32_t thread, double time, const Path&, int cause);
 
   Execution& ex_;

@@ -40,13 +40,13 @@ bool Clocks::must_wait(Thread& t, const Step& s) {
   return false;
 }
 
-bool Clocks::misses(int operand, double bytes) {
+bool Clocks::misses(const Clock& c, int operand, double bytes) {
   if (held_) return false;
   if (operand < 0) return true;
   const auto o = static_cast<size_t>(operand);
   const auto all = static_cast<double>(ex_.plan->module.operands[o].array->num_bytes());
   if (missed_[o] >= all && all <= rate(Rate::l2_bytes)) return false;
-  missed_[o] += bytes;
+  missed_[o] += bytes * c.inner * c.outer;
   return missed_[o] <= all || all > rate(Rate::l2_bytes);
 }
 
@@ -59,7 +59,7 @@ int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int lin
   f.operand = l.operand;
   f.bytes = l.bytes;
   const int64_t tag = new_flight(std::move(f));
-  const bool miss = misses(l.operand, l.bytes);
+  const bool miss = misses(c, l.operand, l.bytes);
   far_transfer(tag, c.at, core_of(t), ex_.device_of(t), l.bytes, false, miss,
                rate(miss ? Rate::load_hbm_latency : Rate::load_latency));
   return tag;
@@ -68,7 +68,8 @@ int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int lin
 void Clocks::load(const Thread& t, Clock& c, const StepLoad& l, int line) {
   int64_t tag = -1;
   if (l.loop && settings_.stages > 1) {
-    const auto [trips, trip] = c.trips[l.loop];
+    const Clock::Trips& loop = c.trips[l.loop];
+    const int64_t trips = loop.all, trip = loop.now;
     auto& ahead = c.ahead[l.op];
     if (trip == 0) ahead.clear();
     const int64_t begins = trip == 0 ? std::min<int64_t>(settings_.stages, trips) : trip + settings_.stages - 1 < trips;
@@ -193,8 +194,9 @@ void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag, int li
     transfers_.begin(c.at, rate(Rate::dma_latency), &use, 1, tag);
     return;
   }
-  const bool miss = writes ? !held_ : !held_ && !caches_[static_cast<size_t>(here)].touch(key_of(from), bytes);
-  if (writes) caches_[static_cast<size_t>(here)].touch(key_of(to), bytes);
+  const bool miss =
+      writes ? !held_ : !held_ && !caches_[static_cast<size_t>(here)].touch(key_of(from), bytes * c.inner);
+  if (writes) caches_[static_cast<size_t>(here)].touch(key_of(to), bytes * c.inner);
   far_transfer(tag, c.at, core_of(t), here, bytes, writes, miss,
                writes ? rate(Rate::store_latency) : rate(miss ? Rate::tma_hbm_latency : Rate::tma_latency));
 }

@@ -1,5 +1,7 @@
 #include "step_costs.h"
 
+#include "folds.h"
+
 #include "../plan/kinds.h"
 
 #include <algorithm>
@@ -34,11 +36,30 @@ StepCosts::StepCosts(const Plan& p, const hw::CostModel& model, bool transfers, 
     if (ops.empty()) continue;
     if (s.kind == Kind::loop_begin) c.loop_begin = ops.back(), c.empty = false;
     if (s.kind == Kind::loop_next) c.loop_next = ops.back(), c.empty = false;
+    for (const bool wide : {false, true})
+      if (s.form == &p.functions->move_slot(wide ? 8 : 4)) {
+        std::vector<Carried>& all = carried_[ops.back()];
+        if (std::none_of(all.begin(), all.end(), [&](const Carried& x) { return x.slot == s.dst; }))
+          all.push_back({s.dst, wide});
+      }
   }
   for (const ir::Body& b : p.module.bodies) {
     loaded_.clear();
     products_.clear();
+    find_counting(b.graph.region, b.graph);
     walk(b.graph.region, {&b.graph, nullptr, false});
+  }
+}
+
+void StepCosts::find_counting(const ir::Region& r, const ir::Graph& g) {
+  for (const ir::Op& op : r.ops) {
+    if (const ir::Op* test = counting_test(op, g)) {
+      const auto it = first_.find(test);
+      const Step* s = it == first_.end() ? nullptr : &plan_.steps[it->second];
+      if (s && s->kind == Kind::scalar && plan_.ops_of(*s).size() == 1)
+        all_[it->second].counts = &op, all_[it->second].empty = false;
+    }
+    for (const ir::Region& x : op.regions) find_counting(x, g);
   }
 }
 

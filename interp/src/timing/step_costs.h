@@ -29,6 +29,7 @@ struct StepCost {
   std::vector<ir::ValueId> uses;       // values that loads make
   const ir::Op* loop_begin = nullptr;  // it begins this loop
   const ir::Op* loop_next = nullptr;   // or its next trip
+  const ir::Op* counts = nullptr;      // or tests whether this one has another trip (counting_test)
   bool empty = true;
 };
 
@@ -38,6 +39,16 @@ class StepCosts {
   const StepCost& of(const Step& s) const { return all_[static_cast<size_t>(s.id)]; }
   const std::vector<ir::LocId>& lines() const { return lines_; }
   const hw::CostModel& model() const { return model_; }
+  // Numbers of 4 or 8 bytes that a loop carries from trip to trip.
+  struct Carried {
+    uint32_t slot;
+    bool wide;
+  };
+  const std::vector<Carried>& carried(const ir::Op* loop) const {
+    static const std::vector<Carried> kNone;
+    const auto it = carried_.find(loop);
+    return it == carried_.end() ? kNone : it->second;
+  }
   // Bytes that a program's loads ahead take of shared memory, per stage.
   double ahead_bytes() const { return ahead_bytes_; }
   // 32-bit registers of a thread's largest values at a time, about: the accumulators of products and what is loaded.
@@ -52,10 +63,12 @@ class StepCosts {
   void walk(const ir::Region&, const Scope&);
   void attach(const ir::Op&, const Scope&, size_t step);
   int line_of(ir::LocId);
+  void find_counting(const ir::Region&, const ir::Graph&);
   const Plan& plan_;
   const hw::CostModel& model_;
   bool transfers_, fetches_ahead_;
   std::vector<StepCost> all_;
+  std::unordered_map<const ir::Op*, std::vector<Carried>> carried_;
   std::unordered_map<const ir::Op*, size_t> first_;  // step that names it
   std::vector<ir::LocId> lines_{-1};
   std::unordered_map<std::string, int> line_numbers_;

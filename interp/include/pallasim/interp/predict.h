@@ -18,7 +18,7 @@ struct PredictOptions {
   // The launch is predicted again with each guessed figure multiplied by 1.25, and with what advice would change.
   bool sensitivity = true;
   // Programs of a grid beyond so many waves are not run where programs do the same; what they take follows from those
-  // that are. 0: all are run.
+  // that are; so do trips in the middle of long loops. 0: all are run, of programs and of trips.
   int waves = 3;
   int64_t most_steps = 400'000'000;
   bool cold = false;  // caches are empty; else they hold the launch's arrays where those fit, as when it is repeated

@@ -1,0 +1,54 @@
+// Trips in the middle of long loops that are left out of a timed run. A loop that is steady takes the same time for
+// each of its trips, so that runs which leave out different numbers of them tell what all would take.
+#pragma once
+#include <unordered_map>
+
+#include "../plan/plan.h"
+
+namespace pallasim::interp {
+
+// The comparison that a while loop begins its trips with, where it counts from its first operand to its second by ones:
+// what loops of a number of trips that is known at run time are traced to. Null: it is another loop.
+const ir::Op* counting_test(const ir::Op& loop, const ir::Graph&);
+
+class Folds {
+ public:
+  // How many trips are run, at least: of loops without another one in them, and of those around these that are in no
+  // loop themselves.
+  struct Kept {
+    int64_t inner, outer;
+  };
+  Folds(const Plan&, Kept);
+  // What a loop of so many trips leaves out behind its first `head` ones.
+  struct Left {
+    int64_t trips = 0, head = 0;
+    bool inner = false;
+  };
+  Left begins(const ir::Op* loop, int64_t trips);
+
+  // Slots that loops go round through are the same behind what is left out: it is a multiple of this.
+  static int64_t quantum(const Plan&);
+  // What one class of loops came to.
+  struct Class {
+    int64_t first = -1;    // trips of the first of them that is long
+    int64_t left_out = 0;  // by each that is long
+    int64_t all = 0, ran = 0;
+  };
+  const Class& inner() const { return inner_; }
+  const Class& outer() const { return outer_; }
+  bool any() const { return inner_.left_out > 0 || outer_.left_out > 0; }
+  // Long loops have trips of so different numbers that nothing follows from leaving some out.
+  bool uneven() const { return uneven_; }
+  // How many times as long a run of all trips would be.
+  double factor() const;
+
+ private:
+  void find(const ir::Region&, const ir::Graph&, bool in_loop);
+  Kept kept_;
+  int64_t quantum_;
+  std::unordered_map<const ir::Op*, bool> is_inner_;  // of loops that may leave out trips
+  Class inner_, outer_;
+  bool uneven_ = false;
+};
+
+}  // namespace pallasim::interp
