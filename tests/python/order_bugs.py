@@ -26,7 +26,8 @@ class Bug:
     """What is planted in a kernel.
 
     run(mended): launches it. want: its outputs, from NumPy. depth: how many orders of two events must come together for it to show.
-    hangs: it shows as a deadlock, and else as wrong outputs. devices: how many it needs. first: whether the ordinary run shows it.
+    hangs: it shows as a deadlock, and else as wrong outputs. devices: how many it needs. usual: what the ordinary run shows of it.
+    seeds, schedules: fewer where there are many threads.
     """
 
     name: str
@@ -36,7 +37,9 @@ class Bug:
     want: tuple[np.ndarray, ...]
     hangs: bool = False
     devices: int = 1
-    first: bool = False
+    usual: str = "right"
+    seeds: int = 3
+    schedules: int = 1000
 
 
 BUGS: dict[str, Bug] = {}
@@ -208,7 +211,7 @@ def remote_copy_before_readiness(mended):
 
 # SparseCores -----------------------------------------------------------------------------------------------------------------------------
 
-X5 = numbers(2, 16)
+X5 = numbers(2, 1, 16)
 
 
 def subcores(n: int) -> Any:
@@ -217,22 +220,23 @@ def subcores(n: int) -> Any:
 
 @bug("tpu-7x", X5.sum(0), depth=2)
 def word_of_two_subcores(mended):
-    """Two subcores add to what both share: one reads, adds and writes back."""
-    def kernel(x_hbm, o_hbm, mine, sums, total):
+    """Two subcores add to what both share: each reads, adds and writes back, where the copy itself should add."""
+    def kernel(x_hbm, first_hbm, o_hbm, mine, sums, first, total):
         me = lax.axis_index("subcore")
+        pltpu.sync_copy(first_hbm, first)
+        pltpu.sync_copy(x_hbm.at[me], mine)
 
         @pl.when(me == 0)
         def _():
-            mine[...] = jnp.zeros_like(mine)
-            pltpu.sync_copy(mine, total)
+            sums[0, :] = jnp.zeros(16, F32)
+            pltpu.sync_copy(sums, total)
 
-        pltpu.sync_copy(x_hbm.at[me], mine)
         plsc.subcore_barrier()
         if mended:
-            pltpu.sync_copy(mine, total, add=True)
+            pltpu.sync_copy(mine, total.at[first], add=True)
         else:
             pltpu.sync_copy(total, sums)
-            sums[...] = sums[...] + mine[...]
+            sums[0, :] = sums[0, :] + mine[0, :]
             pltpu.sync_copy(sums, total)
         plsc.subcore_barrier()
 
@@ -240,14 +244,15 @@ def word_of_two_subcores(mended):
         def _():
             pltpu.sync_copy(total, o_hbm)
 
-    scratch = [pltpu.VMEM((16,), F32), pltpu.VMEM((16,), F32), pltpu.VMEM_SHARED((16,), F32)]
-    return pl.kernel(kernel, like(X5[0]), mesh=subcores(2), scratch_types=scratch)(X5)
+    row = pltpu.VMEM((1, 16), F32)
+    scratch = [row, row, pltpu.VMEM((1,), I32), pltpu.VMEM_SHARED((1, 16), F32)]
+    return pl.kernel(kernel, like(X5[0]), mesh=subcores(2), scratch_types=scratch)(X5, np.zeros(1, np.int32))
 
 
 X6 = numbers(2, 16)
 
 
-@bug("tpu-7x", X6[::-1] + X6)
+@bug("tpu-7x", X6[::-1] + X6, usual="wrong")
 def subcore_that_does_not_wait(mended):
     """Subcores read each other's rows of the memory that they share; what they wrote a step before may still be there."""
     def kernel(x_hbm, o_hbm, mine, other, shared):
@@ -302,26 +307,37 @@ def handshake_of_two_kinds_of_cores(mended):
 X8 = numbers(2, 16)
 
 
-@bug("gpu-h100", (X8[0], np.int32([1]), X8.sum(0)))
-def flag_before_its_sum(mended):
-    """Stream-k: program 0 stores its part of a sum and raises a flag, program 1 looks at the flag until it is up, and adds its own part."""
+def stream_k(mended: bool, await_flag: Callable[[Any], None]) -> Any:
+    """Program 0 stores its part of a sum and raises a flag, program 1 awaits the flag and adds its own part."""
     def kernel(x_ref, part_in, flag_in, part_ref, flag_ref, o_ref):
         @pl.when(pl.program_id(0) == 0)
         def _():
             if not mended:
-                plt.atomic_xchg(flag_ref, (0,), 1)
+                plt.atomic_xchg(flag_ref, (), 1)
             part_ref[...] = x_ref[0, :]
             if mended:
-                plt.atomic_xchg(flag_ref, (0,), 1)
+                plt.atomic_xchg(flag_ref, (), 1)
 
         @pl.when(pl.program_id(0) == 1)
         def _():
-            lax.while_loop(lambda up: up == 0, lambda _: plt.atomic_add(flag_ref, (0,), 0), jnp.int32(0))
+            await_flag(flag_ref)
             o_ref[...] = part_ref[...] + x_ref[1, :]
 
-    row, flag = jax.ShapeDtypeStruct((16,), F32), jax.ShapeDtypeStruct((1,), I32)
+    row, flag = jax.ShapeDtypeStruct((16,), F32), jax.ShapeDtypeStruct((), I32)
     return pl.pallas_call(kernel, out_shape=(row, flag, row), grid=(2,), input_output_aliases={1: 0, 2: 1},
-                          compiler_params=plt.CompilerParams(num_warps=1))(X8, np.zeros(16, np.float32), np.zeros(1, np.int32))
+                          compiler_params=plt.CompilerParams(num_warps=1))(X8, np.zeros(16, np.float32), np.int32(0))
+
+
+@bug("gpu-h100", (X8[0], np.int32(0), X8.sum(0)), depth=2)
+def flag_before_its_sum(mended):
+    """Whoever awaits the flag takes it down."""
+    return stream_k(mended, lambda flag: lax.while_loop(lambda up: up == 0, lambda _: plt.atomic_cas(flag, 1, 0), jnp.int32(0)))
+
+
+@bug("gpu-h100", (X8[0], np.int32(1), X8.sum(0)), depth=2)
+def flag_before_its_sum_looked_at(mended):
+    """Whoever awaits the flag looks at it and leaves it up."""
+    return stream_k(mended, lambda flag: lax.while_loop(lambda up: up == 0, lambda _: plt.atomic_add(flag, (), 0), jnp.int32(0)))
 
 
 # Mosaic GPU ------------------------------------------------------------------------------------------------------------------------------
@@ -464,27 +480,70 @@ CLUSTERS = 149  # one more than the chip holds at a time
 WORK = np.arange(1, CLUSTERS + 1, dtype=np.int32)
 
 
-@bug("gpu-b200", WORK)
+def requests(kernel: Any, want: np.ndarray) -> Any:
+    """Clusters of one CTA each; the last buffer leaves no room for a second one on a multiprocessor."""
+    scratch = [plgpu.TryClusterCancelResult(), plgpu.Barrier(), plgpu.SMEM((200 * 1024,), jnp.int8)]
+    return on_gpu(kernel, want, scratch=scratch, grid=(CLUSTERS,), grid_names=("a",))
+
+
+def request(answer: Any, asked: Any, o_ref: Any, waits: bool, value: Callable[[Any], Any]) -> None:
+    """Asks for another cluster's work, and does it."""
+    plgpu.try_cluster_cancel(answer, asked)
+    if waits:
+        plgpu.barrier_wait(asked)
+    (other,), given = plgpu.query_cluster_cancel(answer, ("a",))
+
+    @pl.when(given)
+    def _():
+        o_ref[other] = value(other)
+
+    if not waits:
+        plgpu.barrier_wait(asked)
+
+
+def ends_behind(a: Any, o_ref: Any, who: int, body: Callable[[], None]) -> None:
+    """`body` on the first `who` clusters; all others end behind them, so that none of them begins what was asked for."""
+    done = pl.get_global(plgpu.SemaphoreType.REGULAR)
+    o_ref[a] = a + 1
+
+    @pl.when(a < who)
+    def _():
+        body()
+        pl.semaphore_signal(done, 1)
+
+    @pl.when(a >= who)
+    def _():
+        pl.semaphore_wait(done, who, decrement=False)
+
+
+@bug("gpu-b200", WORK, seeds=1, schedules=30)
 def cancelled_cluster(mended):
     """A cluster asks for another one's work and looks at the answer before it came."""
+    def kernel(o_ref, answer, asked, _):
+        ends_behind(lax.axis_index("a"), o_ref, 1, lambda: request(answer, asked, o_ref, mended, lambda other: other + 1))
+
+    return requests(kernel, WORK)
+
+
+@bug("gpu-b200", WORK)
+def cancelled_cluster_among_others(mended):
+    """The same where the others end when they like: the cluster that is asked for may begin before."""
     def kernel(o_ref, answer, asked, _):
         a = lax.axis_index("a")
         o_ref[a] = a + 1
 
         @pl.when(a == 0)
         def _():
-            plgpu.try_cluster_cancel(answer, asked)
-            if mended:
-                plgpu.barrier_wait(asked)
-            (other,), given = plgpu.query_cluster_cancel(answer, ("a",))
+            request(answer, asked, o_ref, mended, lambda other: other + 1)
 
-            @pl.when(given)
-            def _():
-                o_ref[other] = other + 1
+    return requests(kernel, WORK)
 
-            if not mended:
-                plgpu.barrier_wait(asked)
 
-    # The last one leaves no room for a second cluster on a multiprocessor.
-    scratch = [plgpu.TryClusterCancelResult(), plgpu.Barrier(), plgpu.SMEM((200 * 1024,), jnp.int8)]
-    return on_gpu(kernel, WORK, scratch=scratch, grid=(CLUSTERS,), grid_names=("a",))
+@bug("gpu-b200", WORK, schedules=20)
+def work_of_whoever_asks_first(mended):
+    """Two clusters ask for the work of one: what is stored says who got it, and must not."""
+    def kernel(o_ref, answer, asked, _):
+        a = lax.axis_index("a")
+        ends_behind(a, o_ref, 2, lambda: request(answer, asked, o_ref, True, lambda other: (other if mended else other + a) + 1))
+
+    return requests(kernel, WORK)
