@@ -16,7 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from order_bugs import BUGS, Bug
+from order_bugs import Bug
+from order_bugs_gpu import BUGS
 
 import pallasim
 from pallasim import _program
