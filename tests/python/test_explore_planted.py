@@ -22,18 +22,12 @@ from order_bugs_gpu import BUGS
 import pallasim
 from pallasim import _program
 
-# What exploration does not find yet, and why. Each is shown to be there by other means.
-NOT_YET = {
-    ("flag_before_its_sum_looked_at", "pct"): "an atomic operation that changes nothing counts as a look in vain, though it saw what it waits for",
-    ("flag_before_its_sum_looked_at", "exhaustive"): "an atomic operation that changes nothing counts as a look in vain, though it saw what it waits for",
-    ("cancelled_cluster_among_others", "exhaustive"): "that a request takes the next cluster, and the end of a cluster too, is no touch",
-    ("work_of_whoever_asks_first", "exhaustive"): "that two requests take the next cluster is no touch",
-}
-FOUND = [n for n in BUGS if n not in {name for name, _ in NOT_YET}]
-# Tokens that `emulate(replay=)` refuses, and capsules do not: of kernels of which compiling leaves an operation out.
-REFUSED = ("lost_signal", "neighbour_counted_twice", "remote_copy_before_readiness", "word_of_two_subcores", "flag_before_its_sum", "crossed_locks",
-           "cluster_barrier_left_out", "cancelled_cluster")
-REFUSED_WHY = "a launch's key counts the numbers of values that compiling left out, and that of the text that explore reads does not: of another kernel"
+pytestmark = pytest.mark.one_jax
+# Bugs that an atomic's successful look and requests for clusters hide from whoever takes them for nothing, by policies that find them. PCT does
+# not find the cancelled cluster among 148 threads.
+HIDDEN = [("flag_before_its_sum_looked_at", "pct"), ("flag_before_its_sum_looked_at", "exhaustive"), ("cancelled_cluster_among_others", "exhaustive"),
+          ("work_of_whoever_asks_first", "exhaustive")]
+FOUND = [n for n in BUGS if n not in {name for name, _ in HIDDEN}]
 assert all(np.any(want) for b in BUGS.values() for want in b.want if want.ndim), "an expectation of zeros proves nothing"
 
 
@@ -86,12 +80,11 @@ def assert_capsule_repeats(b: Bug, outcome: pallasim.ExploredOutcome) -> None:
 
 
 def repeat(b: Bug) -> None:
-    """The token of what is wrong, in this process. Refused, it is an AssertionError, and a ValueError where anything else comes of it."""
+    """The token of what is wrong, in this process."""
     outcome = next(o for o in explored(b, False, policy="exhaustive") if shows(b, o))
     again = run(b, False, replay=outcome.token)
     assert again != "PS-TOK-001", f"{outcome.token} is refused"
-    if not (again == "PS-DEAD-001" if b.hangs else equal(again, arrays(b, outcome))):
-        raise ValueError(f"{outcome.token} has another outcome")
+    assert again == "PS-DEAD-001" if b.hangs else equal(again, arrays(b, outcome)), f"{outcome.token} has another outcome"
 
 
 def judge(b: Bug) -> None:
@@ -118,9 +111,8 @@ def judge(b: Bug) -> None:
         assert not [f for f in only.findings if f.severity != "note"]
 
 
-def names(several: bool, refused: tuple[str, ...] = ()) -> list[Any]:
-    mark = pytest.mark.xfail(strict=True, raises=AssertionError, reason=REFUSED_WHY)
-    return [pytest.param(n, marks=[mark] if n in refused else []) for n in FOUND if (BUGS[n].devices > 1) == several]
+def names(several: bool) -> list[str]:
+    return [n for n in FOUND if (BUGS[n].devices > 1) == several]
 
 
 @pytest.mark.parametrize("name", names(False))
@@ -128,7 +120,7 @@ def test_planted(name: str) -> None:
     judge(BUGS[name])
 
 
-@pytest.mark.parametrize("name", names(False, REFUSED))
+@pytest.mark.parametrize("name", names(False))
 def test_a_token_repeats_it_in_the_process(name: str) -> None:
     repeat(BUGS[name])
 
@@ -154,7 +146,7 @@ def test_planted_on_devices(name: str, on_devices: dict[str, list[str]]) -> None
     raise_again(on_devices[f"judge {name}"])
 
 
-@pytest.mark.parametrize("name", names(True, REFUSED))
+@pytest.mark.parametrize("name", names(True))
 def test_a_token_repeats_it_on_devices(name: str, on_devices: dict[str, list[str]]) -> None:
     raise_again(on_devices[f"repeat {name}"])
 
@@ -167,13 +159,11 @@ def there_is(b: Bug) -> bool:
     return any(shows(b, o) for o in explored(b, False, policy="random", schedules=min(b.schedules, 200)))
 
 
-@pytest.mark.parametrize("name, policy", [pytest.param(*key, marks=pytest.mark.xfail(strict=True, raises=AssertionError, reason=why))
-                                          for key, why in NOT_YET.items()])
-def test_not_yet_found(name: str, policy: str) -> None:
+@pytest.mark.parametrize("name, policy", HIDDEN)
+def test_hidden(name: str, policy: str) -> None:
     b = BUGS[name]
     usual = run(b, False)
-    if not there_is(b) or isinstance(usual, str) or not right(b, usual):
-        raise ValueError("the ordinary run is to be right, and another one to show the bug")
+    assert there_is(b) and not isinstance(usual, str) and right(b, usual), "the ordinary run is to be right, and another one to show the bug"
     found = explored(b, False, policy=policy, depth=b.depth, schedules=1000)
     assert any(shows(b, o) for o in found), str(found)
 

@@ -1,6 +1,7 @@
 #include "memory_image.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "../plan/kinds.h"
 
@@ -99,9 +100,19 @@ MemoryImage MemoryKeeper::save() {
 }
 
 void MemoryKeeper::load(const MemoryImage& image) {
+  // What programs do not have any more is there for those that begin.
   size_t from = 0;
   for (Execution::SharedMemory& m : ex_.shared_memory)
-    for (Bytes& one : m.of_units) one.resize(static_cast<size_t>(image.shared[from++].size()));
+    for (Bytes& one : m.of_units) {
+      const auto bytes = static_cast<size_t>(image.shared[from++].size());
+      if (bytes == 0 && !one.empty()) {
+        m.free.push_back(std::exchange(one, {}));
+      } else if (bytes > 0 && one.empty() && !m.free.empty()) {
+        one = std::move(m.free.back());
+        m.free.pop_back();
+      }
+      one.resize(bytes);
+    }
   Places now = places(&image);
   const auto load = [&](const std::vector<memory::Pages>& to, const std::vector<memory::Pages>& last,
                         const std::vector<Place>& then, const std::vector<Place>& group) {

@@ -1,6 +1,8 @@
 // Which thread runs next. A schedule is data: its token replays it.
 #include <algorithm>
 #include <deque>
+#include <functional>
+#include <string_view>
 #include <utility>
 
 #include "../ops/bodies.h"
@@ -90,7 +92,11 @@ class Scheduler::Ready : public Choices {
     return {Choice::What::Operation, op.thread, op.number};
   }
   bool can_go_on(size_t i) const override { return i >= threads() || interp::can_go_on(ex_, thread(i)); }
-  bool polls(size_t i) const override { return i < threads() && thread(i).stop == Stop::Yielded; }
+  bool polls(size_t i) const override {
+    if (i >= threads() || thread(i).stop != Stop::Yielded) return false;
+    const auto it = ex_.turn.looks.find(ex_.turn.ready[i]);
+    return it != ex_.turn.looks.end() && it->second.vain;
+  }
   bool any() const {
     if (operations > 0) return true;
     for (size_t i = 0; i < threads(); ++i)
@@ -115,7 +121,8 @@ Scheduler::Scheduler(Execution& ex, const RunOptions& o, const Guide& guide) : e
   ex.joined = ex.plan->joined && !guide_.policy && o.max_steps == 0 && !o.verify_footprints && !ex.observed;
   ex.turn.ready.clear();
   ex.turn.policy.clear();
-  ex.turn.idle = ex.turn.taken = 0;
+  ex.turn.looks.clear();
+  ex.turn.idle = ex.turn.taken = ex.turn.changes = 0;
   ex.turn.now = {};
   if (guide_.policy) {
     visibility_.emplace(ex);
@@ -145,6 +152,7 @@ void Scheduler::wake() {
 
 void Scheduler::move(size_t choice) {
   ops::complete_copy(ex_, ex_.copies.choice(choice));
+  ++ex_.turn.changes;
   wake();
 }
 
@@ -235,6 +243,7 @@ Scheduler::Went Scheduler::run_thread() {
   // It waits, as it did, or said for the first time for what.
   const bool nothing = stop == Stop::Blocked && t.pc == turn.pc && ex_.steps - turn.steps == 1 &&
                        (t.wait == turn.wait || (guide_.exact && turn.wait.kind == Wait::Kind::None));
+  if (guide_.policy) note_look(t, stop);
   if (stop == Stop::Done && t.parent >= 0) ex_.end_child(t);
   if (stop == Stop::Blocked) ex_.events->thread(ThreadEvent::What::Blocks, index);
   if (stop == Stop::Done) ex_.events->thread(ThreadEvent::What::Ends, index);
@@ -248,6 +257,28 @@ Scheduler::Went Scheduler::run_thread() {
   if (stop == Stop::None || stop == Stop::Yielded || (stop == Stop::Blocked && guide_.exact)) ready.push_back(index);
   if (stop != Stop::Done) check_limits(ex_, options_, t, ex_.turn.idle, [this] { return token(); });
   return nothing ? Went::Nowhere : Went::On;
+}
+
+// Who looked once may have found what it waits for: it waits for others when it comes back to the same step, knows what
+// it knew, and nobody else has changed anything. Where it counts its looks it knows something else each time.
+void Scheduler::note_look(const Thread& t, Stop stop) {
+  constexpr int64_t kMost = 16;
+  Turn& turn = ex_.turn;
+  const int64_t before = turn.changes;
+  turn.changes += ex_.progressed;
+  if (stop != Stop::Yielded && !turn.looks.contains(t.index)) return;
+  Looks& l = turn.looks[t.index];
+  l.others += before != l.changes;
+  l.changes = turn.changes;
+  l.vain = false;
+  if (stop != Stop::Yielded) return;
+  Looks::Look& at = l.at[t.pc->id];
+  const uint64_t slots = std::hash<std::string_view>{}(
+      {reinterpret_cast<const char*>(t.arena), static_cast<size_t>(t.body->image_bytes())});
+  at.times = at.times > 0 && at.others == l.others ? at.times + 1 : 1;
+  l.vain = at.times > 1 && (at.slots == slots || at.times > kMost);
+  at.others = l.others;
+  at.slots = slots;
 }
 
 bool Scheduler::go_on() {

@@ -133,6 +133,11 @@ void Touches::on_operation(const OperationEvent& e) {
     t.forced = forced;
     add(std::move(t));
   };
+  if (op.kind == memory::AsyncKind::cluster_request) {
+    Touch t = sync(Touch::What::Programs, Touch::How::Change, -1);  // it takes the next cluster
+    t.forced = forced;
+    add(std::move(t));
+  }
   for (const memory::Completion& c : op.after_read) tells(c);
   for (const memory::Completion& c : op.after_write) tells(c);
   if (op.stream < 0) return;
@@ -168,8 +173,10 @@ void Touches::on_thread(const ThreadEvent& e) {
   if (t.parent >= 0 || (e.what != ThreadEvent::What::Begins && e.what != ThreadEvent::What::Ends)) return;
   const int64_t place = t.index / ex_.population.crew;
   add(sync(Touch::What::Programs, Touch::How::Change, place));
-  if (e.what == ThreadEvent::What::Ends && ex_.next_points[static_cast<size_t>(ex_.device_of(t))] < ex_.points)
-    add(sync(Touch::What::Programs, Touch::How::Change, -1));
+  if (e.what != ThreadEvent::What::Ends) return;
+  // It takes the next one, or sees that there is none.
+  const bool more = ex_.next_points[static_cast<size_t>(ex_.device_of(t))] < ex_.points;
+  add(sync(Touch::What::Programs, more ? Touch::How::Change : Touch::How::Look, -1));
 }
 
 }  // namespace pallasim::interp

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -58,8 +59,25 @@ struct DeferredInit {
 };
 
 // Whose turn it is.
+// What a thread found that looked for something and let others go on, where a policy chooses.
+struct Looks {
+  int64_t changes = 0;  // Turn::changes when its last turn was over
+  int64_t others = 0;   // how often others changed something since it first looked
+  bool vain = false;    // it has seen the same before, and nothing has changed since
+  struct Look {
+    int64_t others = 0;
+    uint64_t slots = 0;  // a hash of what it knew
+    int64_t times = 0;   // that others had changed nothing
+    bool operator==(const Look&) const = default;
+  };
+  std::map<int32_t, Look> at;  // by step
+  bool operator==(const Looks&) const = default;
+};
+
 struct Turn {
   std::deque<int32_t> ready;          // threads that can run
+  int64_t changes = 0;                // turns that changed something, counted where a policy chooses
+  std::map<int32_t, Looks> looks;     // by thread
   int64_t idle = 0;                   // steps since something changed
   int64_t taken = 0;                  // turns that a policy chose and that changed something
   std::vector<uint64_t> policy = {};  // what its later choices depend on

@@ -30,7 +30,7 @@ class Choices {
   virtual Choice operator[](size_t) const = 0;
   // False: a thread that waits, and what it waits for is not there. A turn of it would change nothing.
   virtual bool can_go_on(size_t) const = 0;
-  // A thread that looked for something in a loop and did not find it.
+  // A thread that looks for something in a loop, and would see what it saw: nothing has changed since.
   virtual bool polls(size_t) const = 0;
   int64_t turns = 0;                         // that changed something, since the run began
   std::span<const Touch> touched;            // by the last one of them, for policies that watch (PolicyRow)

@@ -37,7 +37,7 @@ bool Exhaustive::new_execution(std::vector<uint64_t>&) {
   // The deepest moment with something left to try.
   for (; !moments_.empty(); moments_.pop_back()) {
     Moment& m = moments_.back();
-    m.asleep.push_back({events_.back().who, std::move(events_.back().touches)});
+    m.asleep.push_back({events_.back().who, events_.back().touches});
     events_.pop_back();
     std::erase_if(m.todo, [&](const Choice& c) { return sleeps(m, c); });
     if (!m.todo.empty()) break;
@@ -52,7 +52,7 @@ bool Exhaustive::new_execution(std::vector<uint64_t>&) {
 bool Exhaustive::waits_for_change(const Choice& c) const {
   const auto last = std::find_if(events_.rbegin(), events_.rend(), [&](const Event& e) { return e.who == c; });
   if (last == events_.rend()) return false;
-  return std::none_of(events_.rbegin(), last, [&](const Event& e) { return depend(e.touches, last->touches); });
+  return std::none_of(events_.rbegin(), last, [&](const Event& e) { return depend(*e.touches, *last->touches); });
 }
 
 size_t Exhaustive::choose(const Choices& c, Moment& m) const {
@@ -73,7 +73,7 @@ size_t Exhaustive::choose(const Choices& c, Moment& m) const {
 
 size_t Exhaustive::take(const Choices& c, const Choice& who) {
   const size_t at = policies::find(c, who);
-  if (at != Choices::kNone) events_.push_back({who, {}, {}});
+  if (at != Choices::kNone) events_.push_back({who});
   return at;
 }
 
@@ -105,7 +105,7 @@ size_t Exhaustive::next(const Choices& c) {
   Moment& m = moments_.back();
   m.enabled.clear();
   const size_t at = choose(c, m);
-  if (at != Choices::kNone) events_.push_back({c[at], {}, {}});
+  if (at != Choices::kNone) events_.push_back({c[at]});
   return at;
 }
 
@@ -123,28 +123,28 @@ void Exhaustive::try_what_was_prevented(const Choices& now, Moment& before) {
 std::vector<Exhaustive::Sleeper> Exhaustive::asleep_after(const Moment& m, const Event& e) const {
   std::vector<Sleeper> r;
   for (const Sleeper& s : m.asleep)
-    if (s.who != e.who && !depend(s.touches, e.touches)) r.push_back(s);
+    if (s.who != e.who && !depend(*s.touches, *e.touches)) r.push_back(s);
   return r;
 }
 
 void Exhaustive::note(std::span<const Touch> touched) {
   Event& e = events_.back();
-  e.touches.assign(touched.begin(), touched.end());
+  e.touches = std::make_shared<std::vector<Touch>>(touched.begin(), touched.end());
   // Operations that had no choice: they could have moved earlier by themselves.
   std::vector<Choice> forced;
-  for (const Touch& t : e.touches)
+  for (const Touch& t : *e.touches)
     if (t.forced && !contains(forced, *t.forced)) forced.push_back(*t.forced);
   const Event now = e;
   events_.pop_back();
   for (const Choice& op : forced) {
     std::vector<Touch> own;
-    for (const Touch& t : now.touches)
+    for (const Touch& t : *now.touches)
       if (t.forced == op) own.push_back(t);
     Bits before;
     look_for_races(op, own, &before);
   }
   Bits before;
-  look_for_races(now.who, now.touches, &before);
+  look_for_races(now.who, *now.touches, &before);
   events_.push_back(now);
   events_.back().before = std::move(before);
   events_.back().noted = true;
@@ -157,7 +157,7 @@ void Exhaustive::look_for_races(const Choice& who, std::span<const Touch> touche
     if (has(*before, i)) continue;
     const Event& e = events_[i];
     const bool own = e.who == who;
-    if (!own && !depend(e.touches, touches)) continue;
+    if (!own && !depend(*e.touches, touches)) continue;
     set(before, i);
     unite(before, e.before);
     if (!own) races.push_back(i);
@@ -193,7 +193,9 @@ void Exhaustive::ended(int64_t turns, std::span<const Touch> last, const std::ve
   moments_.resize(events_.size());
   if (stopped && !events_.empty()) {
     // Whatever others do before it may matter.
-    events_.back().touches.push_back({});
+    auto all = std::make_shared<std::vector<Touch>>(*events_.back().touches);
+    all->push_back({});
+    events_.back().touches = std::move(all);
     Moment& m = moments_.back();
     for (const Choice& c : m.enabled)
       if (c != events_.back().who && !sleeps(m, c) && !contains(m.todo, c)) m.todo.push_back(c);

@@ -1,5 +1,6 @@
 // All schedules that differ: a search over the choices, with what the last run did as its guide.
 #pragma once
+#include <memory>
 #include <vector>
 
 #include "../touches.h"
@@ -36,15 +37,16 @@ class Exhaustive : public Policy {
 
  private:
   using Bits = std::vector<uint64_t>;
-  struct Event {  // a turn that was taken
+  using Touched = std::shared_ptr<const std::vector<Touch>>;  // by many moments' sleepers; never null
+  struct Event {                                              // a turn that was taken
     Choice who;
-    std::vector<Touch> touches;
+    Touched touches = std::make_shared<std::vector<Touch>>();
     Bits before;  // the turns that come before it in every run of its trace
     bool noted = false;
   };
   struct Sleeper {
     Choice who;
-    std::vector<Touch> touches;
+    Touched touches;
   };
   struct Moment {  // before a turn
     std::vector<Choice> enabled, todo, tried;
