@@ -106,8 +106,9 @@ class MosaicGpuRules {
                     "bulk copies came with Hopper");
     if (p_.compute_capability.starts_with("9.")) later(op, op.code == OpCode::copy_gmem_to_smem ? "src" : "dst");
     if (!shape || shape->empty()) return;
-    if (shape->size() > 5)
-      return refuse("PS-MGPU-002", op, fmt::format("a bulk copy of rank {}", shape->size()), "at most 5 dimensions");
+    // Dimensions of size 1 are dropped.
+    const auto rank = std::count_if(shape->begin(), shape->end(), [](int64_t n) { return n != 1; });
+    if (rank > 5) return refuse("PS-MGPU-002", op, fmt::format("a bulk copy of rank {}", rank), "at most 5 dimensions");
     const int64_t bits = shape->back() * ir::bit_width(dtype);
     if (bits % 128 != 0)
       return refuse("PS-MGPU-002", op, fmt::format("a bulk copy whose last dimension has {} bits", bits),

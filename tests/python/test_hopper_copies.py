@@ -162,3 +162,22 @@ def test_who_does_not_hear_of_the_pairs_copy_races_with_it() -> None:
 def test_hopper_has_no_pairs() -> None:
     with pallasim.emulate("gpu-h100"), pytest.raises(pallasim.KernelError, match="PS-MGPU-002.*pairs"):
         tracked(numbers(64, 128), plgpu.CopyPartition.PARTITIONED(0))
+
+
+def test_dimensions_of_one_element_are_none_of_a_bulk_copys_five() -> None:
+    x = numbers(2, 64, 1, 1, 1, 1, 128)
+
+    def body(x_ref: Any, o_ref: Any, smem: Any, barrier: Any) -> None:
+        plgpu.copy_gmem_to_smem(x_ref, smem, barrier)
+        plgpu.barrier_wait(barrier)
+        plgpu.copy_smem_to_gmem(smem, o_ref)
+        plgpu.wait_smem_to_gmem(0)
+
+    def run(x: np.ndarray) -> Any:
+        tiled = plgpu.SMEM(x.shape, x.dtype, transforms=(plgpu.TilingTransform((2, 1, 1, 1, 1, 1, 32)),) if x.ndim == 7 else ())
+        return kernel(body, shape(x), grid=(1,), grid_names=("i",), scratch=[tiled, plgpu.Barrier()])(x)
+
+    with pallasim.emulate("gpu-h100"):
+        np.testing.assert_array_equal(np.asarray(run(x)), x)
+        with pytest.raises(pallasim.RefusedError, match="a bulk copy of rank 6"):
+            run(numbers(2, 2, 2, 2, 2, 64))
