@@ -313,7 +313,6 @@ std::optional<std::vector<WholeLaunch::Part>> WholeLaunch::parts(const Timeline&
   std::vector<Part> r;
   r.push_back(again(0, 0, true));
   const Folds first = r.front().folds;
-  if (first.uneven()) return std::nullopt;
   if (!first.any()) return r;
   const bool inner = first.inner().left_out > 0, outer = first.outer().left_out > 0;
   if (first.factor() < (inner && outer ? 2 * kWorth : kWorth)) return std::nullopt;
@@ -322,7 +321,7 @@ std::optional<std::vector<WholeLaunch::Part>> WholeLaunch::parts(const Timeline&
   if (inner && outer) r.push_back(again(1, 1, true));
   // More trips take longer, each as long as the one before it.
   for (size_t i = 1; i < r.size(); ++i)
-    if (r[i].folds.uneven() || r[i].r.seconds <= r.front().r.seconds) return std::nullopt;
+    if (r[i].r.seconds <= r.front().r.seconds) return std::nullopt;
   if (inner && out) {
     const double a = r[0].r.seconds, b = r[1].r.seconds, c = part(2, 0, nullptr, nullptr).r.seconds;
     if (std::abs((c - b) - (b - a)) > kSteady * (b - a)) return std::nullopt;
@@ -335,8 +334,10 @@ std::optional<Outcome1> WholeLaunch::folded(Timeline* timeline, Prediction* out,
   std::optional<std::vector<Part>> all;
   try {
     all = parts(fresh, timeline, out);
+  } catch (const Folds::Uneven&) {
   } catch (const ir::DiagnosticError& e) {
-    if (e.diagnostic().code == "PS-INT-001") throw;
+    // Where a part of the trips is more than may be run, all are, too.
+    if (e.diagnostic().code == "PS-INT-001" || e.diagnostic().code == "PS-LIVE-002") throw;
   }
   if (!all) {
     if (timeline) *timeline = fresh;

@@ -96,8 +96,8 @@ Folds::Left Folds::begins(const ir::Op* loop, int64_t trips) {
   Left r;
   if (c.first >= 0) {
     if (std::abs(trips - c.first) <= apart) r = {c.left_out, std::max<int64_t>(kept / 2, 1), inner};
-    else if (2 * trips > c.first) uneven_ = true;
-    if (r.trips > 0 && trips - r.trips <= r.head) uneven_ = true, r = {};
+    else if (2 * trips > c.first) throw Uneven{};
+    if (r.trips > 0 && trips - r.trips <= r.head) throw Uneven{};
   }
   c.all += trips;
   c.ran += trips - r.trips;

@@ -13,6 +13,9 @@ const ir::Op* counting_test(const ir::Op& loop, const ir::Graph&);
 
 class Folds {
  public:
+  // Thrown in the middle of a run: long loops have trips of so different numbers that nothing follows from leaving some
+  // out.
+  struct Uneven {};
   // How many trips are run, at least: of loops without another one in them, and of those around these that are in no
   // loop themselves.
   struct Kept {
@@ -24,7 +27,7 @@ class Folds {
     int64_t trips = 0, head = 0;
     bool inner = false;
   };
-  Left begins(const ir::Op* loop, int64_t trips);
+  Left begins(const ir::Op* loop, int64_t trips);  // throws Uneven
 
   // Slots that loops go round through are the same behind what is left out: it is a multiple of this.
   static int64_t quantum(const Plan&);
@@ -37,8 +40,6 @@ class Folds {
   const Class& inner() const { return inner_; }
   const Class& outer() const { return outer_; }
   bool any() const { return inner_.left_out > 0 || outer_.left_out > 0; }
-  // Long loops have trips of so different numbers that nothing follows from leaving some out.
-  bool uneven() const { return uneven_; }
   // How many times as long a run of all trips would be.
   double factor() const;
 
@@ -48,7 +49,6 @@ class Folds {
   int64_t quantum_;
   std::unordered_map<const ir::Op*, bool> is_inner_;  // of loops that may leave out trips
   Class inner_, outer_;
-  bool uneven_ = false;
 };
 
 }  // namespace pallasim::interp
