@@ -136,12 +136,16 @@ X11 = np.random.default_rng(11).integers(-4, 5, (2, 64, 64)).astype(np.float16)
 MATRIX = plgpu.SMEM((64, 64), F16, transforms=(plgpu.TilingTransform((8, 64)), plgpu.SwizzleTransform(128)))
 
 
+def bring(tile: Any, smem: Any, came: Any) -> None:
+    plgpu.copy_gmem_to_smem(tile, smem, came)
+    plgpu.barrier_wait(came)
+
+
 @bug("gpu-h100", X11[0].astype(np.float32) @ X11[0])
 def accumulator_read_early(mended):
     """The sum of a product is read while the product is under way."""
     def kernel(x_ref, o_ref, smem, came):
-        plgpu.copy_gmem_to_smem(x_ref.at[0], smem, came)
-        plgpu.barrier_wait(came)
+        bring(x_ref.at[0], smem, came)
 
         def product(acc):
             plgpu.wgmma(acc, smem, smem)
@@ -157,15 +161,13 @@ def accumulator_read_early(mended):
 def operand_overwritten(mended):
     """The next tile comes to where a product's operand lies, before the product is awaited."""
     def kernel(x_ref, o_ref, smem, came):
-        plgpu.copy_gmem_to_smem(x_ref.at[0], smem, came)
-        plgpu.barrier_wait(came)
+        bring(x_ref.at[0], smem, came)
 
         def product(acc):
             plgpu.wgmma(acc, smem, smem)
             if mended:
                 plgpu.wgmma_wait(0)
-            plgpu.copy_gmem_to_smem(x_ref.at[1], smem, came)
-            plgpu.barrier_wait(came)
+            bring(x_ref.at[1], smem, came)
             return acc[...]
 
         o_ref[...] = pl.run_scoped(product, plgpu.ACC((64, 64), F32))

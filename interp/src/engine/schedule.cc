@@ -243,7 +243,7 @@ Scheduler::Went Scheduler::run_thread() {
   // It waits, as it did, or said for the first time for what.
   const bool nothing = stop == Stop::Blocked && t.pc == turn.pc && ex_.steps - turn.steps == 1 &&
                        (t.wait == turn.wait || (guide_.exact && turn.wait.kind == Wait::Kind::None));
-  if (guide_.policy) note_look(t, stop);
+  if (guide_.policy) judge_look(t, stop);
   if (stop == Stop::Done && t.parent >= 0) ex_.end_child(t);
   if (stop == Stop::Blocked) ex_.events->thread(ThreadEvent::What::Blocks, index);
   if (stop == Stop::Done) ex_.events->thread(ThreadEvent::What::Ends, index);
@@ -261,7 +261,7 @@ Scheduler::Went Scheduler::run_thread() {
 
 // Who looked once may have found what it waits for: it waits for others when it comes back to the same step, knows what
 // it knew, and nobody else has changed anything. Where it counts its looks it knows something else each time.
-void Scheduler::note_look(const Thread& t, Stop stop) {
+void Scheduler::judge_look(const Thread& t, Stop stop) {
   constexpr int64_t kMost = 16;
   Turn& turn = ex_.turn;
   const int64_t before = turn.changes;

@@ -39,7 +39,7 @@ class Scheduler {
   Went run_thread();
   bool go_on();  // with a turn that was paused
   void note(const Choice&);
-  void note_look(const Thread&, Stop);
+  void judge_look(const Thread&, Stop);
   Execution& ex_;
   const RunOptions& options_;
   Guide guide_;

@@ -58,7 +58,6 @@ struct DeferredInit {
   bool operator==(const DeferredInit&) const = default;
 };
 
-// Whose turn it is.
 // What a thread found that looked for something and let others go on, where a policy chooses.
 struct Looks {
   int64_t changes = 0;  // Turn::changes when its last turn was over
@@ -74,6 +73,7 @@ struct Looks {
   bool operator==(const Looks&) const = default;
 };
 
+// Whose turn it is.
 struct Turn {
   std::deque<int32_t> ready;          // threads that can run
   int64_t changes = 0;                // turns that changed something, counted where a policy chooses
