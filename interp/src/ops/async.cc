@@ -227,8 +227,10 @@ void move_shape(Execution& ex, const AsyncOperation& op) {
   const Transfer* way = transfer_of(ex.plan->steps[static_cast<size_t>(op.step)]);
   if (way && way->forwarded) return;
   for (const Side& to : op.writes)
-    if (from.row_dim >= 0 || to.row_dim >= 0) move_rows(ex, op, from, to);
-    else if (!way || way->dst.elidable < 0 || !elides(ex, op, to, way->dst.elidable, way->src.constant))
+    if (from.row_dim >= 0 || to.row_dim >= 0) {
+      arrives_there(ex, to, way ? way->dst.elidable : -1);
+      move_rows(ex, op, from, to);
+    } else if (!way || way->dst.elidable < 0 || !elides(ex, op, to, way->dst.elidable, way->src.constant))
       move_part(ex, op, from, to);
 }
 

@@ -39,5 +39,8 @@ const Transfer* transfer_of(const Step&);
 // Whether the bytes stay where they are, and their destination, `elidable` of PlanMemory, knows. `from_constant`:
 // nobody writes the source while the launch runs.
 bool elides(Execution&, const memory::AsyncOperation&, const memory::Side& to, int32_t elidable, bool from_constant);
+// Before bytes are written to a destination in another way: what stayed away from it comes. The memory is that of who
+// receives them, which is not always who sends. -1: it is none that copies are elided to.
+void arrives_there(Execution&, const memory::Side& to, int32_t elidable);
 
 }  // namespace pallasim::interp::ops

@@ -72,6 +72,10 @@ bool elides(Execution& ex, const memory::AsyncOperation& op, const memory::Side&
   return false;
 }
 
+void arrives_there(Execution& ex, const memory::Side& to, int32_t elidable) {
+  if (elidable >= 0) ex.materialise(elidable, ex.threads[static_cast<size_t>(ex.thread_of(to.place))]);
+}
+
 const Step* elision_begin(Thread& t, const Step* s) {
   t.exec->elided_copies(payload<Kind::elision_begin>(s).elidable, t.unit).clear();
   return s + 1;

@@ -53,7 +53,9 @@ void move_cluster(Execution& ex, const AsyncOperation& op) {
     if (next < ex.points) answer = {static_cast<int32_t>(next++), 1};
   }
   if (answer.given) ex.claims.push_back({device, answer.cluster, op.step, op.thread, false});
+  const int32_t elidable = payload<Kind::cluster_request>(ex.plan->steps[static_cast<size_t>(op.step)]).answer.elidable;
   for (const Side& to : op.writes) {
+    arrives_there(ex, to, elidable);
     std::byte* at = ex.address(to.place);
     std::memset(at, 0, kClusterAnswerBytes);
     std::memcpy(at, &answer, sizeof(answer));

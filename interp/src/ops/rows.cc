@@ -45,6 +45,7 @@ class PartsCopy {
     for (size_t d = 0; d < want.size(); ++d)
       if (d != dim_) row_elements_ = memory::mul(row_elements_, want[d]);
     clip(t, p, &whole_);
+    if (!out_) arrives_there(*t.exec, whole_.writes.front(), p.dst.elidable);
   }
 
   int64_t count() const { return count_; }

@@ -35,7 +35,6 @@ static void lower_dma_start(Emitter& e, const Op& op) {
   StoreForwarding stored(e, op);
   if (chooses_rows(op.viewed("src")) || chooses_rows(op.viewed("dst"))) {
     stored.store();
-    materialise_elided(e, e.operand(op, static_cast<size_t>(op.viewed("dst")->operand)));
     return lower_row_copy(e, op);
   }
   const Val src = viewed_operand(e, op, "src", ViewUse::Copy, Recast::Keep),
@@ -60,7 +59,6 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     check_writable(e, op, to);
     if (from.is_recast() || to.is_recast()) {
       stored.store();
-      materialise_elided(e, to);
       return copy_through(e, op, from, to, received, sent, p);
     }
     if (from.dtype != to.dtype)

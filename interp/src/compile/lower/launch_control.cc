@@ -16,7 +16,6 @@ Val answer(Emitter& e, const Op& op, ViewUse use) {
   const Val ref = viewed_operand(e, op, "result", use);
   if (ref.is_choice() || ref.is_semaphore() || ref.bytes() != kClusterAnswerBytes || !is_dense(ref))
     e.unsupported(op, std::string(ir::name(op.code)) + " with an answer that is not 16 bytes side by side");
-  materialise_elided(e, ref);
   return ref;
 }
 
@@ -28,6 +27,7 @@ void lower_request(Emitter& e, const Op& op) {
   check_writable(e, op, to);
   p.answer.addr = to.memory().addr;
   p.answer.name = to.memory().name;
+  p.answer.elidable = elidable_of(e, to);
   p.barrier = barrier_of(e, op);
   p.receivers = cluster_of(e);
   e.emit<Kind::cluster_request>(std::move(p));
@@ -36,7 +36,9 @@ void lower_request(Emitter& e, const Op& op) {
 void lower_answer(Emitter& e, const Op& op) {
   e.about_to_write(everything());
   ClusterAnswerPayload p;
-  p.answer = answer(e, op, ViewUse::Access).memory().addr;
+  const Val from = answer(e, op, ViewUse::Access);
+  materialise_elided(e, from);
+  p.answer = from.memory().addr;
   std::vector<Val> places;
   for (const Attr& name : op.attr("grid_names")->items) {
     const std::optional<GridAxis> axis = grid_axis(e, name.s);

@@ -6,6 +6,7 @@
 #include "../../plan/payload/copies.h"
 #include "../../plan/payload/rows.h"
 #include "access.h"
+#include "copy_forwarding.h"
 #include "rows.h"
 #include "sync.h"
 #include "units.h"
@@ -131,6 +132,7 @@ void emit_parts(Emitter& e, const Op& op, const Val& src, const Val& dst, const 
   p.dtype = src.dtype;
   p.src = side(src);
   p.dst = side(dst);
+  p.dst.elidable = elidable_of(e, dst);
   p.src_levels = levels_of(src);
   p.dst_levels = levels_of(dst);
   if (src.dims.empty() && dst.dims.empty())  // one element: a row of one

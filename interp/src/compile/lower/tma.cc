@@ -97,7 +97,7 @@ BulkCopyPayload box(Emitter& e, const Op& op, Box* b) {
   p.kind = b->load ? memory::AsyncKind::tma_load : memory::AsyncKind::tma_store;
   p.src = side(e, op, src);
   p.dst = side(e, op, dst);
-  if (p.chooses) materialise_elided(e, dst);
+  if (p.chooses) p.dst.elidable = elidable_of(e, dst);
   else tell_elision(e, src, dst, &p.src, &p.dst);
   std::vector<int64_t> moved = far.dims;
   if (p.chooses) {
