@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tpu_rules.h"
+#include "tpu_types.h"
 
 namespace pallasim::hw {
 
@@ -105,6 +106,17 @@ bool TpuRules::is_loadable(const ir::Op& op, const ir::Type& ref, const char* wh
   return false;
 }
 
+// Elements that are loaded and stored at all.
+bool TpuRules::is_element(const ir::Op& op, const ir::Type& t) {
+  if (!tpu_lacks("load", t.is_scalar() ? "scalar" : "vector", ir::name(t.dtype), p_.generation, jax_)) return true;
+  add("PS-TPU-004",
+      fmt::format("{} {}{}, which the compiler of {} does not take",
+                  op.code == ir::OpCode::get ? "a load of" : "a store of", ir::name(t.dtype),
+                  t.is_scalar() ? " scalars" : "", p_.name),
+      op.loc, "keep them in another type: as integers of their width, say (jax.lax.bitcast_convert_type)");
+  return false;
+}
+
 void TpuRules::load(const ir::Op& op) {
   const ir::Type& ref = in(op, 0);
   if (op.attr("mask"))
@@ -112,8 +124,9 @@ void TpuRules::load(const ir::Op& op) {
                "load all of it and select: jnp.where"),
            void();
   transforms(op, op.operands[0], op.view(), true);
-  if (!is_loadable(op, ref, "a load from")) return;
+  if (!is_loadable(op, ref, "a load from") || !is_element(op, out(op))) return;
   alignment(op, op.operands[0], op.view());
+  strides(op, op.operands[0], op.view());
   const bool key = ir::info(ref.dtype).cls == ir::DTypeClass::Key, hardware_key = ref.dtype == ir::DType::KeyTpu;
   if (ref.space == Space::Smem) {
     if (!out(op).is_scalar() && !key)
@@ -139,8 +152,9 @@ void TpuRules::store(const ir::Op& op) {
     return add("PS-TPU-005", fmt::format("a store of {} to {} under a mask", ir::to_string(value), name), op.loc,
                "masks go with elements of 32 bits"),
            void();
-  if (!is_loadable(op, ref, "a store to")) return;
+  if (!is_loadable(op, ref, "a store to") || !is_element(op, value)) return;
   alignment(op, op.operands[0], op.view());
+  strides(op, op.operands[0], op.view());
   if (ref.space == Space::Smem) {
     if (mask)
       add("PS-TPU-005", fmt::format("a store to {}, which is in smem, under a mask", name), op.loc,
@@ -193,7 +207,7 @@ void TpuRules::copy(const ir::Op& op) {
   if (jax_ < 11 && graph_->type(ref("src"))->dtype == ir::DType::Bool) return refuse("a copy of bool", "copy integers");
   for (const char* key : {"src", "dst"}) {
     transforms(op, ref(key), op.viewed(key)->transforms, false);
-    alignment(op, ref(key), op.viewed(key)->transforms);
+    copied(op, ref(key), op.viewed(key)->transforms);
   }
   for (const char* key : {"dst_sem", "src_sem"}) {
     if (!op.viewed(key)) continue;

@@ -7,6 +7,7 @@
 
 #include "pallasim/ir/equal.h"
 #include "tpu_rules.h"
+#include "tpu_types.h"
 
 namespace pallasim::hw {
 namespace {
@@ -71,12 +72,6 @@ void TpuRules::memory_type(DType t, const std::string& name) {
   if (ir::is_complex(t) || ir::bit_width(t) > 32)
     add("PS-TPU-004", fmt::format("{} has elements of {}", name, ir::name(t)), -1,
         "a TensorCore computes with elements of at most 32 bits, and none that are complex");
-  else if (t == DType::F8E4M3B11FNUZ && (p_.generation <= 4 || p_.generation == 7))
-    add("PS-TPU-004", fmt::format("{} has elements of {}, which {} does not have", name, ir::name(t), p_.name), -1,
-        "generations 5 and 6 have it");
-  else if ((t == DType::I2 || t == DType::U2) && p_.generation < 5)
-    add("PS-TPU-004", fmt::format("{} has elements of {}, which {} does not have", name, ir::name(t), p_.name), -1,
-        "generations from 5 on have it");
 }
 
 void TpuRules::region(const ir::Region& r) {
@@ -147,12 +142,52 @@ void TpuRules::operation(const ir::Op& op) {
   }
 }
 
-// Operations on values alone.
+// The compiler itself, asked operation by operation (tests/tpu_compiler/type_table.py).
+void TpuRules::lacks(const ir::Op& op) {
+  if (op.operands.empty() || op.results.empty()) return;
+  const auto is_constant = [&](ir::ValueId v) {
+    const auto it = defined_.find(v);
+    return it != defined_.end() && it->second->code == C::constant;
+  };
+  if (std::all_of(op.operands.begin(), op.operands.end(), is_constant)) return;  // folded before types matter
+  const ir::Type& x = in(op, 0);
+  std::string types(ir::name(x.dtype));
+  if (op.code == C::convert) types.append(">").append(ir::name(out(op).dtype));
+  if (op.code == C::dot_general)
+    types.append("*").append(ir::name(in(op, 1).dtype)).append(">").append(ir::name(out(op).dtype));
+  const bool scalar = x.is_scalar() && out(op).is_scalar();
+  const std::string_view form = scalar ? "scalar" : "vector";
+  if (!tpu_lacks(ir::name(op.code), form, types, p_.generation, jax_)) return;
+  add("PS-TPU-004",
+      fmt::format("{} of {}{}, which the compiler of {} does not take", ir::name(op.code), types,
+                  scalar ? " scalars" : "", p_.name),
+      op.loc, op.code == C::convert ? "by way of f32 or i32, say" : "convert to f32 or i32 first, and the result back");
+}
+
 void TpuRules::arithmetic(const ir::Op& op) {
+  const size_t said = out_->size();
+  forms(op);
+  const auto is_error = [](const ir::Diagnostic& d) { return d.severity == ir::Severity::Error; };
+  if (std::none_of(out_->begin() + static_cast<std::ptrdiff_t>(said), out_->end(), is_error)) lacks(op);
+}
+
+// Operations on values alone.
+void TpuRules::forms(const ir::Op& op) {
   switch (op.code) {
     case C::reduce_sum:
     case C::reduce_max:
     case C::reduce_min: return reduction(op);
+    case C::reduce_and:
+    case C::reduce_or:
+      if (in(op, 0).dtype != DType::Bool)
+        form(op, fmt::format("of {}", ir::name(in(op, 0).dtype)), "bool alone: compare first, jnp.all and jnp.any");
+      return;
+    case C::slice:
+      if (const ir::Attr* strides = op.attr("stride"))
+        for (const ir::Attr& n : strides->items)
+          if (n.i != 1)
+            return form(op, "with a stride", "store it, and load with a stride: ref[::2]; or reshape and index");
+      return;
     case C::argmax:
     case C::argmin:
       if (const DType t = in(op, 0).dtype; t != DType::F32 && !(jax_ >= 11 && t == DType::BF16))
@@ -224,7 +259,7 @@ void TpuRules::arithmetic(const ir::Op& op) {
 
 void TpuRules::reduction(const ir::Op& op) {
   const DType t = in(op, 0).dtype;
-  if (ir::is_float(t) || t == DType::I32) return;
+  if ((ir::is_float(t) && ir::bit_width(t) > 8) || t == DType::I32) return;
   if (out(op).is_scalar() && ir::is_signed_int(t)) return;  // summed with an axis kept, in i32
   form(op, fmt::format("of {}", ir::name(t)), "convert to f32 or i32 first");
 }
@@ -262,7 +297,8 @@ void TpuRules::dot(const ir::Op& op) {
     }
   }
   if (multiplies(p_.generation, a.dtype, b.dtype)) return;
-  if (ir::is_int(a.dtype) && p_.generation < 5) return needs(op, 5, "a product of integer matrices");
+  if (ir::is_int(a.dtype) && ir::is_int(b.dtype) && p_.generation < 5)
+    return needs(op, 5, "a product of integer matrices");
   add("PS-TPU-004",
       fmt::format("the matrix unit of {} does not multiply {} by {}", p_.name, ir::name(a.dtype), ir::name(b.dtype)),
       op.loc,

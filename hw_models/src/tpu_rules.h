@@ -27,6 +27,8 @@ class TpuRules {
 
   void region(const ir::Region&);
   void operation(const ir::Op&);
+  void lacks(const ir::Op&);
+  void forms(const ir::Op&);
   void arithmetic(const ir::Op&);
   void memory_type(ir::DType, const std::string& name);
   void reduction(const ir::Op&);
@@ -45,9 +47,13 @@ class TpuRules {
   // `access`: the last transform, where it is an index, is the access itself.
   void transforms(const ir::Op&, ir::ValueId ref, std::span<const ir::View> view, bool access);
   void alignment(const ir::Op&, ir::ValueId ref, std::span<const ir::View> view);
+  void copied(const ir::Op&, ir::ValueId ref, std::span<const ir::View> view);
+  void strides(const ir::Op&, ir::ValueId ref, std::span<const ir::View> view);
+  void unproven(const ir::Op&, ir::ValueId ref, size_t dimension, int64_t unit, int64_t known);
   int64_t divisor(ir::ValueId, int depth = 0);
   int64_t derived_divisor(ir::ValueId, int depth);
   void barrier();
+  bool is_element(const ir::Op&, const ir::Type&);
   bool is_loadable(const ir::Op&, const ir::Type& ref, const char* what);
   std::string name_of(ir::ValueId) const;
 

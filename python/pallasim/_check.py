@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import _cells, _cost, _display
 
 if TYPE_CHECKING:
+    from ._libtpu import Answer
     from ._times import KernelTime
 
 _FACTOR = 2  # a CostEstimate that is off by more is said
@@ -76,7 +77,8 @@ class Cost:
 @dataclasses.dataclass(frozen=True)
 class KernelCheck:
     """One kernel on one chip. grid: its sizes, None for those of run time. time: predicted (docs/time.md), where a branch or an address
-    depends on what arrays hold with zeros; None, and `untimed` says why, where that cannot be told."""
+    depends on what arrays hold with zeros; None, and `untimed` says why, where that cannot be told. libtpu: what the TPU compiler says,
+    where it is asked."""
 
     kernel: str
     chip: str
@@ -88,6 +90,7 @@ class KernelCheck:
     costs: tuple[Cost, ...]
     time: KernelTime | None = None
     untimed: str = ""
+    libtpu: Answer | None = None
 
     @property
     def ok(self) -> bool:
@@ -129,17 +132,21 @@ class Check:
         _display.pretty(p, self)
 
 
-def check(f: Callable[..., Any], *args: Any, chips: Sequence[str] = (), **kwargs: Any) -> Check:
+def check(f: Callable[..., Any], *args: Any, chips: Sequence[str] = (), with_libtpu: bool = False, **kwargs: Any) -> Check:
     """Traces `f(*args, **kwargs)` and holds each of its Pallas kernels against chips. Nothing runs: arguments may be jax.ShapeDtypeStruct.
 
     chips: keys of `pallasim.MACHINES`; without it that of the `emulate` block around the call, else all TPUs. A program is traced once per
-    chip, as it may choose its kernels by chip.
-    Raises ValueError for a chip that does not exist, and what f raises.
+    chip, as it may choose its kernels by chip. with_libtpu: also asks the TPU compiler of the package `libtpu`, which needs no chip.
+    Raises ValueError for a chip that does not exist, RuntimeError where libtpu is wanted and cannot be asked, and what f raises.
     """
     for name in ("chip", "machine"):
         if isinstance(kwargs.get(name), str):  # no function that is traced takes a text
             raise TypeError(f"pallasim.check(f, ..., chips=[{kwargs[name]!r}]): {name}= is an argument of f here")
-    return Check(tuple(k for chip in chips_of(chips) for k in _on_chip(f, args, kwargs, chip)))
+    if with_libtpu:
+        from . import _libtpu
+
+        _libtpu.version()  # before anything is traced
+    return Check(tuple(k for chip in chips_of(chips) for k in _on_chip(f, args, kwargs, chip, with_libtpu)))
 
 
 def chips_of(chips: Sequence[str]) -> tuple[str, ...]:
@@ -159,16 +166,28 @@ def chips_of(chips: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name, m in MACHINES.items() if m.ir_machine == "tpu")
 
 
-def _on_chip(f: Callable[..., Any], args: Any, kwargs: Any, chip: str) -> Iterator[KernelCheck]:
+def _on_chip(f: Callable[..., Any], args: Any, kwargs: Any, chip: str, with_libtpu: bool) -> Iterator[KernelCheck]:
     import jax
 
-    from . import _emulate
+    from . import _emulate, _libtpu
     from ._capture import jaxver
 
     with _emulate.emulate(chip) as params:
         closed = jax.make_jaxpr(lambda *a, **k: f(*a, **k))(*args, **kwargs)
         for eqn, axes in launches(jaxver.open_jaxpr(closed)[0]):
-            yield _kernel(eqn, axes, chip, params.ir_machine)
+            found = _kernel(eqn, axes, chip, params.ir_machine)
+            yield _with_answer(found, _libtpu.ask(eqn, axes, chip)) if with_libtpu else found
+
+
+def _with_answer(k: KernelCheck, a: Answer) -> KernelCheck:
+    """The compiler's word beside the rules' here, also where they differ."""
+    if a.accepted is None:
+        remark = Remark("", "note", f"libtpu {a.version} was not asked: {a.said}")
+    elif a.accepted:
+        remark = Remark("", "note", f"libtpu {a.version} compiles it" + ("" if k.ok else ": this version does not refuse what is refused here"))
+    else:
+        remark = Remark("", "error", f"{'libtpu ' + a.version if a.stage == 'compiler' else 'the lowering of JAX'} refuses it: {a.line}")
+    return dataclasses.replace(k, remarks=(*k.remarks, remark), libtpu=a)
 
 
 def launches(jaxpr: Any, axes: tuple[tuple[str, int], ...] = ()) -> Iterator[tuple[Any, tuple[tuple[str, int], ...]]]:

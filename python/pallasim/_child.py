@@ -28,7 +28,7 @@ def write(stream: BinaryIO, data: bytes) -> None:
     stream.flush()
 
 
-def _go_with(parent: int) -> None:
+def go_with(parent: int) -> None:
     """Ends this process soon after its parent."""
     def watch() -> None:
         while os.getppid() == parent:
@@ -52,7 +52,7 @@ def main() -> None:
         from . import _confine
 
         held = _confine.confine(**head["confine"])
-    _go_with(head["parent"])
+    go_with(head["parent"])
     ready: dict[str, Any] = {"held": held}
     try:
         import jax

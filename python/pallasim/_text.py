@@ -35,13 +35,14 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 @overload
 def check(f: str) -> None: ...
 @overload
-def check(f: Callable[..., Any], *args: Any, chips: Sequence[str] = (), **kwargs: Any) -> Check: ...
-def check(f: Any, *args: Any, chips: Sequence[str] = (), **kwargs: Any) -> Check | None:
+def check(f: Callable[..., Any], *args: Any, chips: Sequence[str] = (), with_libtpu: bool = False, **kwargs: Any) -> Check: ...
+def check(f: Any, *args: Any, chips: Sequence[str] = (), with_libtpu: bool = False, **kwargs: Any) -> Check | None:
     """Whether the kernels of `f(*args, **kwargs)` are legal on chips, what they keep in memory, move and compute, before anything runs.
 
     Arguments may be jax.ShapeDtypeStruct. chips: keys of `pallasim.MACHINES`; without it that of the `emulate` block around the call,
     else all TPUs. The result is text, `.json()`, or tables of a notebook; `.ok` says whether every kernel is legal on every chip.
-    Raises ValueError for a chip that does not exist, and what f raises while it is traced.
+    with_libtpu: the TPU's own compiler is asked, too (docs/check.md). Raises ValueError for a chip that does not exist, RuntimeError where
+    libtpu is wanted and not installed, and what f raises while it is traced.
 
     Of a module's text instead of a function: raises KernelError with the report of its first violation.
     """
@@ -53,7 +54,7 @@ def check(f: Any, *args: Any, chips: Sequence[str] = (), **kwargs: Any) -> Check
         return None
     from . import _check
 
-    return _check.check(f, *args, chips=chips, **kwargs)
+    return _check.check(f, *args, chips=chips, with_libtpu=with_libtpu, **kwargs)
 
 
 def fmt(text: str, *, literals: bool = False) -> str:

@@ -132,7 +132,8 @@ BLOCKS = {
     "one row": ("PS-TPU-001", lambda: blocks((6, 128), (1, 128))),
     "64 lanes": ("PS-TPU-001", lambda: blocks((64, 128), (8, 64))),
     "4 rows of bf16": ("PS-TPU-001", lambda: blocks((64, 128), (4, 128), BF16)),
-    "8 rows of i8": (None, lambda: blocks((64, 128), (8, 128), jnp.int8)),
+    "32 rows of i8": (None, lambda: blocks((64, 128), (32, 128), jnp.int8)),
+    "8 of 24 rows of i8": (None, lambda: blocks((24, 128), (8, 128), jnp.int8)),
     "squeezed leading dimension": (None, lambda: blocks((4, 8, 128), (None, 8, 128))),
     "squeezed rows": ("PS-TPU-001", lambda: blocks((8, 128), (None, 128))),
     "rank 1, multiple of 1024": (None, lambda: blocks((8192,), (2048,))),
@@ -182,9 +183,13 @@ OPERATIONS = {
     "dot": (None, lambda: value(dot, shape(16, 128), shape(128, 128))),
     "dot HIGHEST": (None, lambda: value(lambda x, y: dot(x, y, precision=lax.Precision.HIGHEST), shape(16, 128), shape(128, 128))),
     "dot HIGH": ("PS-TPU-003", lambda: value(lambda x, y: dot(x, y, precision=lax.Precision.HIGH), shape(16, 128), shape(128, 128))),
+    "strided slice": ("PS-TPU-003", lambda: value(lambda x: lax.slice(x, (0, 0), (16, 128), (2, 1)))),
+    "slice from 3 on": (None, lambda: value(lambda x: lax.slice(x, (1, 3), (9, 100)))),
+    "reduce_and of i32": ("PS-TPU-003", lambda: value(lambda x: lax.reduce_and(x, (0,)), shape(8, 128, dtype=I32))),
+    "reduce_or of bool": (None, lambda: value(lambda x: lax.reduce_or(x > 0, (0,)).astype(I32), shape(8, 128, dtype=I32))),
     "dot of u8": ("PS-TPU-003", lambda: value(lambda x, y: dot(x, y, preferred_element_type=I32), shape(16, 128, dtype=jnp.uint8), shape(128, 128, dtype=jnp.uint8))),
     "dot of i8": (None, lambda: value(lambda x, y: dot(x, y, preferred_element_type=I32), shape(16, 128, dtype=jnp.int8), shape(128, 128, dtype=jnp.int8))),
-    "dot into f16": ("PS-TPU-003", lambda: value(dot, shape(16, 128, dtype=jnp.float16), shape(128, 128, dtype=jnp.float16))),
+    "dot into f16": ("PS-TPU-003", lambda: value(lambda x, y: dot(x, y, preferred_element_type=jnp.float16).astype(F32), shape(16, 128, dtype=BF16), shape(128, 128, dtype=BF16))),
     "convert": (None, lambda: value(lambda x: x.astype(BF16))),
     "select_n of three": ("PS-TPU-003", lambda: value(lambda i, x: lax.select_n(i, x, x, x), shape(16, 128, dtype=I32), shape(16, 128))),
     "popcount": (None, lambda: value(lax.population_count, shape(16, 128, dtype=I32))),
@@ -277,6 +282,74 @@ def test_we_refuse_what_jax_refuses_for_tpus(name):
         assert isinstance(ours, pallasim.KernelError) and ours.finding.code == code, repr(ours)
 
 
+def strided(index, dims=(16, 128), dtype=F32):
+    return body(lambda x_ref, o_ref: o_ref.__setitem__(..., x_ref[index]), shape(*dims, dtype=dtype), out=jax.eval_shape(lambda x: x[index], shape(*dims, dtype=dtype)))
+
+
+def part(index, dims, dtype=F32):
+    """A copy of a part of an array in HBM."""
+    out = jax.eval_shape(lambda x: x[index], shape(*dims, dtype=dtype))
+    return body(lambda x_ref, o_ref: pltpu.sync_copy(x_ref.at[index], o_ref), shape(*dims, dtype=dtype), out=out, in_specs=[HBM])
+
+
+def scalars(f, dtype):
+    def kernel(x_ref, o_ref):
+        o_ref[0] = f(x_ref[0])
+
+    return pl.pallas_call(kernel, out_shape=shape(1, dtype=dtype), in_specs=[SMEM], out_specs=SMEM), [shape(1, dtype=dtype)]
+
+
+def narrow(f, dtype):
+    return value(f, shape(64, 128, dtype=dtype))
+
+
+# What the lowering takes and the compiler behind it does not, and what comes close: libtpu 0.0.42, asked by tests/tpu_compiler.
+COMPILER = {
+    "max of i8": ("PS-TPU-004", lambda: narrow(lambda x: jnp.maximum(x, x), jnp.int8)),
+    "sum of i8": ("PS-TPU-004", lambda: narrow(lambda x: x + x, jnp.int8)),
+    "fold of f8": ("PS-TPU-003", lambda: narrow(lambda x: lax.reduce_max_p.bind(x, axes=(0,), out_sharding=None), jnp.float8_e5m2)),
+    "sum of i16": (None, lambda: narrow(lambda x: x + x, jnp.int16)),
+    "and of i8": (None, lambda: narrow(lambda x: x & x, jnp.int8)),
+    "exp of bf16": (None, lambda: narrow(jnp.exp, BF16)),
+    "f16": ("PS-TPU-004", lambda: narrow(lambda x: x, jnp.float16)),
+    "f8e5m2fnuz": ("PS-TPU-004", lambda: narrow(lambda x: x, jnp.float8_e5m2fnuz)),
+    "f8e5m2": (None, lambda: narrow(lambda x: x, jnp.float8_e5m2)),
+    "sum of i8 scalars": ("PS-TPU-004", lambda: scalars(lambda x: x + x, jnp.int8)),
+    "sum of bf16 scalars": ("PS-TPU-004", lambda: scalars(lambda x: x + x, BF16)),
+    "sum of i32 scalars": (None, lambda: scalars(lambda x: x + x, I32)),
+    "8 of 64 rows of i8": ("PS-TPU-001", lambda: blocks((64, 128), (8, 128), jnp.int8)),
+    "32 of 64 rows of i4": ("PS-TPU-001", lambda: blocks((64, 128), (32, 128), jnp.int4)),
+    "every second row": (None, lambda: strided(slice(0, 8, 2))),
+    "every second row of 256": ("PS-TPU-005", lambda: strided(slice(0, 8, 2), (16, 256))),
+    "every second row of bf16": ("PS-TPU-005", lambda: strided(slice(0, 8, 2), dtype=BF16)),
+    "every second column": ("PS-TPU-005", lambda: strided((slice(None), slice(0, 64, 2)))),
+    "a copy of rows 3 to 5": (None, lambda: part(slice(3, 5), (64, 256))),
+    "a copy of rows 3 to 11": ("PS-TPU-006", lambda: part(slice(3, 11), (64, 256))),
+    "a copy of rows 3 to 11 of 128": (None, lambda: part(slice(3, 11), (64, 128))),
+    "a copy of row 3 of bf16": ("PS-TPU-006", lambda: part(slice(3, 4), (64, 256), BF16)),
+    "a copy of rows 2 to 4 of bf16": (None, lambda: part(slice(2, 4), (64, 256), BF16)),
+    "a copy of the last rows": (None, lambda: part(slice(16, 20), (20, 256), BF16)),
+    "a copy of 64 columns": ("PS-TPU-006", lambda: part((slice(None), slice(0, 64)), (8, 256))),
+    "a copy of the last columns": (None, lambda: part((slice(None), slice(256, 300)), (8, 300))),
+    "a copy of 128 of a line": (None, lambda: part(slice(128, 256), (512,))),
+    "a copy of 128 of a line of bf16": ("PS-TPU-006", lambda: part(slice(128, 256), (512,), BF16)),
+}
+# What the compiler of a later JAX takes (libtpu 0.0.52).
+COMPILED_LATER = {"8 of 64 rows of i8", "32 of 64 rows of i4", "every second row of bf16"}
+
+
+@pytest.mark.parametrize("name", COMPILER)
+def test_we_refuse_what_the_compiler_refuses(name):
+    code, make = COMPILER[name]
+    if name in COMPILED_LATER and jaxver.JAX_VERSION >= (0, 11):
+        code = None
+    f, inputs = make()
+    with pallasim.emulate("tpu-v5e"):
+        assert refusal(f, inputs, lowering_platforms=("tpu",)) is None
+        ours = refusal(f, inputs)
+    assert (ours and ours.finding.code) == code, repr(ours)
+
+
 def test_an_operation_that_a_chip_has_not_runs_without_its_rules():
     def kernel(x_ref, o_ref):
         o_ref[...] = jnp.cbrt(x_ref[...])
@@ -316,7 +389,7 @@ def test_warnings_are_findings_of_a_run():
     with pytest.raises(pallasim.KernelError, match="PS-SEM-002"), pallasim.emulate("tpu-v5e"):  # the count stays, as asked
         jax.block_until_ready(f(jnp.ones((16, 128))))
     pallasim.findings()
-    f, inputs = value(lambda x, y: dot(x, y, preferred_element_type=F32), shape(16, 128, dtype=jnp.float16), shape(128, 128, dtype=jnp.float16))
+    f, inputs = value(lambda x, y: dot(x, y, preferred_element_type=F32), shape(16, 128, dtype=jnp.float8_e4m3fn), shape(128, 128, dtype=jnp.float8_e4m3fn))
     with pallasim.emulate("tpu-v6e"):
         out = jax.block_until_ready(f(*(jnp.ones(s.shape, s.dtype) for s in inputs)))
     assert np.asarray(out).min() == 128
@@ -340,12 +413,20 @@ def window(x_index, array=(32, 512), block=(8, 128), dtype=F32, copies=False):
     (None, lambda: window(lambda i: (slice(0, 8), pl.ds(128 * i, 128)))),
     (None, lambda: window(lambda i: (slice(0, 8), pl.ds(128 * (i + 1) - 128, 128)))),
     (None, lambda: window(lambda i: (slice(0, 8), pl.ds(pl.multiple_of(64 * i * 2, 128), 128)))),
-    (None, lambda: window(lambda i: (pl.ds(i, 8), slice(0, 128)))),
+    (None, lambda: window(lambda i: (pl.ds(i, 8), slice(None)), (16, 128))),
+    (None, lambda: window(lambda i: (pl.ds(i, 1), slice(0, 128)), block=(1, 128))),
+    (8, lambda: window(lambda i: (pl.ds(i, 8), slice(0, 128)))),
     (8, lambda: window(lambda i: (pl.ds(i, 8), slice(0, 128)), dtype=BF16)),
+    (32, lambda: window(lambda i: (pl.ds(8 * i, 8), slice(0, 128)), (64, 512), dtype=jnp.int8)),
     (None, lambda: window(lambda i: (pl.ds(8 * i, 8), slice(0, 128)), dtype=BF16)),
     (128, lambda: window(lambda i: (slice(0, 8), pl.ds(i, 128)), copies=True)),
     (None, lambda: window(lambda i: (slice(0, 8), pl.ds(256 * i, 128)), copies=True)),
-    (512, lambda: window(lambda i: (pl.ds(128 * i, 128),), (512,), (128,))),  # jax issue 36770
+    (None, lambda: window(lambda i: (pl.ds(128 * i, 128),), (512,), (128,))),
+    (128, lambda: window(lambda i: (pl.ds(64 * i, 128),), (512,), (128,))),  # jax issue 36770
+    (256, lambda: window(lambda i: (pl.ds(128 * i, 128),), (512,), (128,), dtype=BF16)),
+    (2, lambda: window(lambda i: (pl.ds(i, 2), slice(None)), (16, 256), (2, 256), copies=True)),
+    (4, lambda: window(lambda i: (pl.ds(2 * i, 4), slice(None)), (16, 256), (4, 256), dtype=BF16, copies=True)),
+    (None, lambda: window(lambda i: (pl.ds(2 * i, 2), slice(None)), (16, 256), (2, 256), dtype=BF16, copies=True)),
     (None, lambda: window(lambda i: (i, slice(None), slice(None)), (4, 8, 128))),
 ])
 def test_where_slices_begin(wanted, make):
