@@ -49,7 +49,8 @@ def running_sums(x, await_slot=True, fence=True, await_staging=True, copies=BLOC
             plgpu.copy_smem_to_gmem(staging, o_gmem.at[i])
             return total
 
-        lax.fori_loop(0, BLOCKS, block, jnp.zeros(BLOCK, x.dtype))
+        # What a loop carries keeps its place in registers: zeros begin where blocks are loaded to.
+        lax.fori_loop(0, BLOCKS, block, plgpu.layout_cast(jnp.zeros(BLOCK, x.dtype), plgpu.Layout.WG_STRIDED(BLOCK, vec_size=2)))
         plgpu.wait_smem_to_gmem(0)
 
     scratch = [plgpu.SMEM((SLOTS, *BLOCK), x.dtype), plgpu.SMEM(BLOCK, x.dtype), plgpu.Barrier(num_barriers=SLOTS)]

@@ -24,7 +24,7 @@ SOURCES = ["ir", "memory_model", "hw_models", "interp", "trace", "capsule", "cli
 NO_EXAMPLE = {"PS-BUG-001", "PS-BUG-002", "PS-BUG-003", "PS-BUG-004", "PS-DEV-001", "PS-RACE-004"}
 
 # What becomes of a rule of JAX's compilers (hw_models/rules.csv).
-RULE_STATUS = {"diagnosed", "raised by JAX", "not visible", "not yet"}
+RULE_STATUS = {"diagnosed", "raised by JAX", "not visible", "asked"}
 
 REPORT = re.compile(r"(<!-- report: (\S+) -->\n)```\n.*?```\n", re.S)
 INDEX = re.compile(r"(<!-- index -->\n).*?(<!-- /index -->)", re.S)

@@ -175,8 +175,28 @@ def _on_chip(f: Callable[..., Any], args: Any, kwargs: Any, chip: str, with_libt
     with _emulate.emulate(chip) as params:
         closed = jax.make_jaxpr(lambda *a, **k: f(*a, **k))(*args, **kwargs)
         for eqn, axes in launches(jaxver.open_jaxpr(closed)[0]):
-            found = _kernel(eqn, axes, chip, params.ir_machine)
+            found = _with_lowering(_kernel(eqn, axes, chip, params.ir_machine), eqn, axes)
             yield _with_answer(found, _libtpu.ask(eqn, axes, chip)) if with_libtpu else found
+
+
+def _with_lowering(k: KernelCheck, eqn: Any, axes: tuple[tuple[str, int], ...]) -> KernelCheck:
+    """With what the lowering of the JAX that is installed says, where the rules here refuse nothing."""
+    import jax
+
+    from . import _findings, _jax_lowering
+
+    if k.chip == "generic" or not k.ok:
+        return k
+    refused = _jax_lowering.refusal(eqn, axes, k.machine)
+    if refused is not None:
+        at = _findings.source_line(refused.file, refused.line, 0, "") if refused.file else None
+        remark = Remark("", "error", f"the lowering of JAX {jax.__version__} refuses it: {refused.said.splitlines()[0]}", refused.file, refused.line,
+                        at.text if at is not None else "")
+        return dataclasses.replace(k, remarks=(*k.remarks, remark), time=None)
+    if k.machine != "mosaic_gpu":
+        return k
+    behind = Remark("", "note", "JAX lowers it; what refuses it behind that, in CUDA's assembler, is not known here")
+    return dataclasses.replace(k, remarks=(*k.remarks, behind))
 
 
 def _with_answer(k: KernelCheck, a: Answer) -> KernelCheck:
@@ -186,6 +206,8 @@ def _with_answer(k: KernelCheck, a: Answer) -> KernelCheck:
     elif a.accepted:
         remark = Remark("", "note", f"libtpu {a.version} compiles it" + ("" if k.ok else ": this version does not refuse what is refused here"))
     else:
+        if a.stage == "lowering" and any("the lowering of JAX" in r.message for r in k.remarks):
+            return dataclasses.replace(k, libtpu=a)
         remark = Remark("", "error", f"{'libtpu ' + a.version if a.stage == 'compiler' else 'the lowering of JAX'} refuses it: {a.line}")
     return dataclasses.replace(k, remarks=(*k.remarks, remark), libtpu=a)
 
@@ -277,8 +299,6 @@ def legality(captured: Any, chip: str) -> tuple[tuple[Remark, ...], tuple[Memory
         if not captured.params:
             _core.compile(captured.text, f"machine={chip};rules=off")
         memories = tuple(_memory(o, captured.text, chip) for o in _core.occupancy(captured.text)) if captured.machine in ("tpu", "generic") else ()
-        if captured.machine == "mosaic_gpu" and not any(r.severity == "error" for r in remarks):
-            remarks.append(Remark("", "note", "the rules of Mosaic GPU's compiler are not known here: that nothing is refused proves little"))
     except _core.DiagnosticError as e:
         d = e.finding
         line = d["site"]

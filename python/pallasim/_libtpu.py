@@ -18,7 +18,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from . import _child
+from . import _child, _jax_lowering
 
 # Topologies of jax.experimental.topologies and what else it takes, by chip, with their devices: the two cores of a v4 as one.
 _TOPOLOGIES: dict[str, tuple[tuple[str, dict[str, Any], int], ...]] = {
@@ -69,36 +69,14 @@ def ask(eqn: Any, axes: Sequence[tuple[str, int]], chip: str) -> Answer:
     topology = next((t for t in _TOPOLOGIES[chip] if t[2] >= devices), None)
     if topology is None:
         return Answer(None, "", f"{devices} devices are more than it is asked for here", number)
-    try:
-        module = _lowered(eqn, tuple(axes))
-    except Exception as e:  # whatever JAX's lowering raises refuses the kernel
-        return Answer(False, "lowering", _words(f"{type(e).__name__}: {e}"), number)
-    said = _compiler().compile({"topology": topology[0], "more": topology[1], "devices": devices}, module)
-    return Answer(not said, "compiler" if said else "", _words(said), number)
-
-
-def _words(text: str) -> str:
-    lines = [s.rstrip() for s in text.splitlines()]
-    return "\n".join(s for s in lines if "Please report a bug" not in s).strip()
-
-
-def _lowered(eqn: Any, axes: tuple[tuple[str, int], ...]) -> bytes:
-    """The program of the launch alone, lowered for TPUs, as MLIR bytecode."""
-    import jax
-    from jax._src import config
     from jax._src.interpreters import mlir
 
-    def launch(*args: Any) -> Any:
-        return eqn.primitive.bind(*args, **eqn.params)
-
-    shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
-    if axes:
-        everywhere = jax.sharding.PartitionSpec()
-        mesh = jax.sharding.AbstractMesh(tuple(n for _, n in axes), tuple(name for name, _ in axes))
-        launch = jax.shard_map(launch, mesh=mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False)
-    with config.use_shardy_partitioner(False):
-        lowered = jax.jit(launch).trace(*shapes).lower(lowering_platforms=("tpu",))
-    return mlir.module_to_bytecode(lowered.compiler_ir())
+    try:
+        module = mlir.module_to_bytecode(_jax_lowering.lowered(eqn, axes, "tpu").compiler_ir())
+    except Exception as e:  # whatever JAX's lowering raises refuses the kernel
+        return Answer(False, "lowering", _jax_lowering.words(f"{type(e).__name__}: {e}"), number)
+    said = _compiler().compile({"topology": topology[0], "more": topology[1], "devices": devices}, module)
+    return Answer(not said, "compiler" if said else "", _jax_lowering.words(said), number)
 
 
 class _Compiler:

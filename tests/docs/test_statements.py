@@ -309,7 +309,7 @@ def test_check_says_that_a_branch_may_compute_less_and_what_is_not_known():
     f = lambda x: pl.pallas_call(kernel, out_shape=x)(x)  # noqa: E731
     assert re.search(r"transcendentals +at most 1,024", str(pallasim.check(f, X, chips=["tpu-v5e"])))
     unknown = pallasim.check(lambda x: add(x, compiler_params=plgpu.CompilerParams()), X, chips=["gpu-h100"])
-    assert unknown.ok and "the rules of Mosaic GPU's compiler are not known here" in str(unknown)
+    assert unknown.ok and "JAX lowers it; what refuses it behind that, in CUDA's assembler, is not known here" in str(unknown)
 
 
 def test_check_says_what_this_project_cannot_run():

@@ -199,3 +199,22 @@ def test_where_the_time_cannot_be_told_is_said_why():
     n = jax.ShapeDtypeStruct((1,), jnp.int32)
     long = only(pallasim.check(pl.pallas_call(body, in_specs=[smem, pl.BlockSpec()], out_shape=block), n, block, chips=["tpu-v5e"]))
     assert long.ok and long.time is None and "time not predicted: it takes more than 2,000,000 steps" in str(long)
+
+
+def test_what_jax_does_not_lower_is_an_error_with_its_line():
+    from jax.experimental.pallas import mosaic_gpu as plgpu
+
+    def scoped(x_ref, o_ref):
+        def body(tile):
+            tile[...] = x_ref[...]
+            o_ref[...] = tile[...]
+
+        pl.run_scoped(body, plgpu.SMEM((64, 64), jnp.float32))  # of each of two threads
+
+    x = jax.ShapeDtypeStruct((64, 64), jnp.float32)
+    f = plgpu.kernel(scoped, out_type=x, num_threads=2, thread_name="wg")
+    (k,) = pallasim.check(f, x, chips="gpu-h100").kernels
+    assert not k.ok and "of each of two threads" in k.remarks[-1].text, str(k)
+    assert f"the lowering of JAX {jax.__version__} refuses it: NotImplementedError: Only thread-collective allocations" in k.remarks[-1].message
+    fine = plgpu.kernel(lambda x_ref, o_ref: o_ref.__setitem__(..., x_ref[...] + 1), out_type=x)
+    assert pallasim.check(fine, x, chips="gpu-h100").ok

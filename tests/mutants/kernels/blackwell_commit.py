@@ -13,7 +13,7 @@ OPERAND = plgpu.SMEM((128, 128), jnp.float16, transforms=(plgpu.TilingTransform(
 def kernel(x_ref, o_ref, smem, came, done, acc):
     plgpu.copy_gmem_to_smem(x_ref.at[0], smem.at[0], came)
     plgpu.copy_gmem_to_smem(x_ref.at[1], smem.at[1], came)
-    plgpu.async_store_tmem(acc, jnp.full((128, 128), 7, jnp.float32))
+    plgpu.async_store_tmem(acc, plgpu.layout_cast(jnp.full((128, 128), 7, jnp.float32), plgpu.Layout.TCGEN05))
     plgpu.commit_tmem()
     plgpu.barrier_wait(came)
     plgpu.tcgen05_mma(acc, smem.at[0], smem.at[0])

@@ -32,7 +32,7 @@ def kernel(x_gmem, o_gmem, ring, staging, full):
         plgpu.copy_smem_to_gmem(staging, o_gmem.at[i])
         return total
 
-    jax.lax.fori_loop(0, BLOCKS, block, jnp.zeros((16, 64), jnp.float32))
+    jax.lax.fori_loop(0, BLOCKS, block, plgpu.layout_cast(jnp.zeros((16, 64), jnp.float32), plgpu.Layout.WG_STRIDED((16, 64), vec_size=2)))
     plgpu.wait_smem_to_gmem(0)
 
 
