@@ -7,14 +7,18 @@
 namespace pallasim::interp {
 namespace {
 
+// Most keys are there already: nothing is made for those.
 int32_t number(std::unordered_map<std::string, int32_t>* numbers, const std::string& key, size_t next) {
-  return numbers->emplace(key, static_cast<int32_t>(next)).first->second;
+  const auto it = numbers->find(key);
+  return it != numbers->end() ? it->second : numbers->emplace(key, static_cast<int32_t>(next)).first->second;
 }
 
 }  // namespace
 
 int32_t Timeline::track(const std::string& name, Kind kind, int32_t parent) {
-  const int32_t n = number(&track_numbers_, fmt::format("{} {}", parent, name), tracks.size());
+  const auto of = static_cast<size_t>(parent + 1);
+  if (of >= track_numbers_.size()) track_numbers_.resize(of + 1);
+  const int32_t n = number(&track_numbers_[of], name, tracks.size());
   if (static_cast<size_t>(n) == tracks.size()) {
     tracks.push_back({name, parent, kind});
     last_.push_back(-1);

@@ -97,7 +97,8 @@ class Timeline {
   bool merge(Slice* into, const Slice&) const;
   void fold();
   void fold_counts();
-  Numbers track_numbers_, name_numbers_, room_numbers_;
+  std::vector<Numbers> track_numbers_;  // by parent, from -1 on
+  Numbers name_numbers_, room_numbers_;
   std::vector<int64_t> last_;       // slice by track
   std::vector<double> last_count_;  // time by track
   double resolution_ = 0, count_resolution_ = 0;
