@@ -220,7 +220,8 @@ Json DapAdapter::picture(const Json& a) {
           {"least", fmt::format("{:g}", p.least)},
           {"most", fmt::format("{:g}", p.most)},
           {"scale", Json::array({picture_colour(p, 0), picture_colour(p, 0.5), picture_colour(p, 1)})},
-          {"legend", picture_legend(p)},
+          {"legend", picture_legend(p, true)},
+          {"cell", picture_cell(p)},
           {"png", base64(picture_png(p))}};
 }
 

@@ -129,17 +129,22 @@ std::string picture_colour(const DebugPicture& p, double level) {
   return fmt::format("rgb({})", fmt::join(colour_of(p, level), ", "));
 }
 
-std::string picture_legend(const DebugPicture& p) {
+std::string picture_legend(const DebugPicture& p, bool in_file) {
   std::string r;
   const auto has = [&](Mark m) {
     return std::any_of(p.cells.begin(), p.cells.end(), [m](const DebugPicture::Cell& c) { return c.mark == m; });
   };
   const auto say = [&](const std::string& s) { r += (r.empty() ? "" : "; ") + s; };
   if (p.down > 1 || p.across > 1) say(fmt::format("a cell is the mean of {} x {} elements", p.down, p.across));
-  if (has(Mark::NaN)) say("N: NaN");
-  if (has(Mark::Undefined)) say("?: undefined");
-  if (has(Mark::Infinite)) say("!: infinite");
-  if (has(Mark::Outside)) say(".: outside of the array");
+  constexpr struct {
+    Mark mark;
+    const char *letter, *drawn, *means;
+  } kMarks[] = {{Mark::NaN, "N", "crossed", "NaN"},
+                {Mark::Undefined, "?", "chequered", "undefined"},
+                {Mark::Infinite, "!", "barred", "infinite"},
+                {Mark::Outside, ".", "empty", "outside of the array"}};
+  for (const auto& m : kMarks)
+    if (has(m.mark)) say(fmt::format("{}: {}", in_file ? m.drawn : m.letter, m.means));
   if (!p.note.empty()) say(p.note);
   return r;
 }
@@ -193,7 +198,7 @@ std::string scale_text(const DebugPicture& p, Colours colours) {
 
 std::string picture_text(const DebugPicture& p, Colours colours) {
   const bool any = std::any_of(p.cells.begin(), p.cells.end(), [](const auto& c) { return c.mark == Mark::None; });
-  std::string r = any ? scale_text(p, colours) : "", legend = picture_legend(p);
+  std::string r = any ? scale_text(p, colours) : "", legend = picture_legend(p, false);
   if (!legend.empty()) r += (r.empty() ? "" : "; ") + legend;
   const size_t width = colours != Colours::None && p.columns <= 40 ? 2 : 1;  // cells of a terminal are high
   for (int64_t row = 0; row < p.rows; ++row) {
@@ -247,8 +252,10 @@ std::string squeezed(const std::string& data) {
 
 }  // namespace
 
+int64_t picture_cell(const DebugPicture& p) { return std::clamp<int64_t>(512 / std::max(p.rows, p.columns), 4, 16); }
+
 std::string picture_png(const DebugPicture& p) {
-  const int64_t size = std::clamp<int64_t>(640 / std::max(p.rows, p.columns), 5, 20);  // of a cell, in points
+  const int64_t size = picture_cell(p);
   std::string points;
   for (int64_t y = 0; y < p.rows * size; ++y) {
     points.push_back(0);  // a row as it is
@@ -287,7 +294,7 @@ std::string picture_command(const interp::Debugger& d, const std::string& text, 
   const std::string head = fmt::format("{}: {}", escaped(expression), debug_summary(v));
   if (drawn) return head + "\n" + picture_text(p, colours);
   write_file(file, picture_png(p));
-  const std::string legend = picture_legend(p);
+  const std::string legend = picture_legend(p, true);
   return fmt::format("{}\nwrote {}{}", head, escaped(file), legend.empty() ? "" : ": " + legend);
 }
 

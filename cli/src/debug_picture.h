@@ -29,8 +29,9 @@ DebugPicture debug_picture(const interp::DebugValue&, int64_t rows, int64_t colu
 enum class Colours : uint8_t { None, Some, All };  // of a terminal: digits instead, 256, 24 bits
 Colours terminal_colours();                        // of standard output
 int64_t terminal_columns();
-std::string picture_text(const DebugPicture&, Colours);  // with a line that says what it shows
-std::string picture_legend(const DebugPicture&);
+std::string picture_text(const DebugPicture&, Colours);         // with a line that says what it shows
+std::string picture_legend(const DebugPicture&, bool in_file);  // what a cell is, and what marks there are
+int64_t picture_cell(const DebugPicture&);                      // points of a cell of a file, along an edge
 // "[FILE.png] EXPRESSION", as the command takes it: draws that, or writes the file, and says so. Throws DebugError.
 std::string picture_command(const interp::Debugger&, const std::string&, Colours, int64_t columns);
 std::string picture_png(const DebugPicture&);

@@ -119,19 +119,16 @@ def box(value: Shown) -> str:
 def picture(of: Picture, part: Picture | None = None) -> str:
     """The array as an image, what its colours are, and a corner of it. `part`: a block of it, which gets a frame."""
     c = of.cells
-    width = min(384, max(64, c["columns"] * 12))
-    height = max(10, width * c["rows"] / c["columns"])
-    if height > 320:
-        width, height = max(10, width * 320 / height), 320
-    image = (f'<img alt="{escaped(of.expression)}: {escaped(of.summary)}" src="data:image/png;base64,{base64.b64encode(of.png).decode()}" '
-             f'style="width:100%;height:100%;image-rendering:pixelated;display:block"/>')
+    width, height = c["columns"] * c["cell"], c["rows"] * c["cell"]
+    image = (f'<img data-cell="{c["cell"]}" alt="{escaped(of.expression)}: {escaped(of.summary)}" width="{width}" height="{height}" src="data:image/png;base64,{base64.b64encode(of.png).decode()}" '
+             f'style="width:100%;height:auto;image-rendering:pixelated;display:block"/>')
     inner = image + (_outline(of, part) if part else "")
     scale = ""
     if c["least"] != c["most"]:
         scale = (f'{escaped(c["least"])} <span style="display:inline-block;width:96px;height:10px;background:linear-gradient(to right,{",".join(c["scale"])})"></span> '
                  f'{escaped(c["most"])}')
     legend = "; ".join(filter(None, [scale, escaped(of.legend)]))
-    return (f'<div style="position:relative;width:{width:.0f}px;height:{height:.0f}px;max-width:100%">{inner}</div>'
+    return (f'<div style="position:relative;width:{width}px;max-width:100%">{inner}</div>'
             f'<div style="font-size:85%">{legend}</div><details><summary style="font-size:85%">elements</summary>{_display.pre(of.elements)}</details>')
 
 
