@@ -228,6 +228,36 @@ def test_debug_from_python():
         pallasim.debug(lambda x: x + 1, jnp.arange(8.0), commands=[])
 
 
+def loops_kernel(x_ref, o_ref):
+    def body(step, total):
+        y = total + x_ref[step]
+        return y
+
+    summed = jax.lax.fori_loop(0, 8, body, jnp.zeros(128))
+
+    @pl.loop(0, 4)
+    def _(row):
+        o_ref[row] = summed * 2
+
+    def count(trip, carry):
+        return carry[0] + trip, carry[1]
+
+    counted = jax.lax.fori_loop(0, x_ref[0, 0].astype(jnp.int32), count, (0, 1))
+    o_ref[7] = jnp.full(128, counted[0], jnp.float32)
+
+
+def test_names_of_loops():
+    """Indices and carries are called as the loop's function calls them, also where JAX counts itself; what the loop adds to its index is no value of its line."""
+    first = loops_kernel.__code__.co_firstlineno
+    x = jnp.full((8, 128), 3.0)
+    at = lambda line, hits, *commands: [f"break {first + line}", *["continue"] * hits, *commands, "delete"]
+    said = pallasim.debug(pl.pallas_call(loops_kernel, out_shape=x), x, chip="generic", commands=[
+        *at(2, 3, "info locals"), *at(9, 2, "print row"), *at(12, 3, "print trip", "info locals")])
+    locals_of = [part.split("(pallasim)")[0] for part in said.split("info locals\n")[1:]]
+    assert "step         i32 = 2\n" in locals_of[0] and "total        f32[128]  min 6  max 6" in locals_of[0] and "%" not in locals_of[0] and "summed" not in locals_of[0]
+    assert "row = 1\n" in said and "trip = 2\n" in said and "trip         i32 = 2\n" in locals_of[1]
+
+
 def test_post_mortem(monkeypatch):
     """An error that ends a block opens the debugger on the launch that stopped; one that does not reach a kernel opens nothing."""
     from pallasim import _debug_session

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import stepper_page
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from pictures import Picture, marks
@@ -151,18 +152,8 @@ def test_a_notebook_of_jupyter():
 @pytest.mark.skipif(browser.program() is None, reason="no Chromium here")
 def test_its_buttons(stepper, tmp_path):
     """The script of the widget in a browser, its model between that and Python."""
-    module = pathlib.Path(_stepper_widget.__file__).with_name("_stepper.js").read_text()
-    widget = types.SimpleNamespace(html=_stepper_html.page(stepper.view), problem="", answered=0)
-    stepper._widget = widget
-    page = tmp_path / "page.html"
-    page.write_text(f"""<!doctype html><body><div id="at"></div><script type="module">
-{module.replace("export default", "const widget =")}
-const values = {json.dumps(vars(widget)).replace("</", "<" + chr(92) + "/")}, told = {{}};
-window.sent = [];
-window.model = {{ get: (n) => values[n], on: (n, f) => (told[n] = f), off: () => {{}}, send: (m) => sent.push(m),
-  set: (all) => {{ const old = {{ ...values }}; Object.assign(values, all); for (const n in all) if (all[n] !== old[n]) told[`change:${{n}}`](); }} }};
-widget.render({{ model, el: document.getElementById("at") }});
-</script></body>""")
+    widget = stepper_page.widget_of(stepper)
+    page = stepper_page.written(widget, tmp_path / "page.html")
     with browser.Browser() as b:
         b.open(page)
 
