@@ -215,7 +215,8 @@ std::string picture_text(const DebugPicture& p, Colours colours) {
 
 namespace {
 
-constexpr uint8_t kLevels = 248, kBlack = 248, kWhite = 249, kGrey = 250, kNothing = 251;  // of the palette
+// Of the palette. Levels are odd in number: one is the middle.
+constexpr uint8_t kLevels = 247, kBlack = 247, kWhite = 248, kGrey = 249, kNothing = 250;
 
 // What a mark looks like: crosses, bars and chequers, which no colour of a scale is.
 uint8_t marked(Mark m, int64_t x, int64_t y, int64_t size) {

@@ -1,6 +1,6 @@
 // The buttons of a stepper (docs/debugger.md): what they say goes to Python, which sends the page that is shown.
 const BUTTONS = [
-  ["restart", "\u23ee", "to the start", "R"],
+  ["restart", "\u2759\u25c0", "to the start", "R"],
   ["reverse-continue", "\u25c0\u25c0", "back to the last breakpoint", "C"],
   ["back", "\u25c0", "one line back", "b"],
   ["next", "\u25b6", "to the next line", "n"],

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import base64
 import math
+import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ def _place(view: View) -> str:
     if not view.frames:
         return "it stands nowhere"
     frame = view.frames[0]
-    return f"{frame['name']}, {_cells.said(_file(frame), frame['line'])}" if _file(frame) else str(frame["name"])
+    return f"{frame['name']}, {_cells.said(os.path.basename(_file(frame)), frame['line'])}" if _file(frame) else str(frame["name"])
 
 
 def _file(frame: dict[str, Any]) -> str:
@@ -45,7 +46,8 @@ def _thread_name(view: View) -> str:
 
 def _head(view: View) -> str:
     name = _thread_name(view)
-    return f'<div><b>{escaped(_place(view))}</b>{f", {escaped(name)}" if name else ""}{f" <i>{escaped(view.why)}</i>" if view.why else ""}</div>'
+    path = _file(view.frames[0]) if view.frames else ""
+    return f'<div><b title="{escaped(path)}">{escaped(_place(view))}</b>{f", {escaped(name)}" if name else ""}{f" <i>{escaped(view.why)}</i>" if view.why else ""}</div>'
 
 
 def _lines(view: View) -> list[tuple[int, str]]:

@@ -47,7 +47,7 @@ def test_colours_of_a_terminal():
     said = at_terminal(["picture t[0:2]", "picture acc_ref"], COLORTERM="truecolor")
     rows = [line for line in said.splitlines() if line.startswith("\x1b[48;2;")]
     colours = [[tuple(map(int, c)) for c in re.findall(r"\x1b\[48;2;(\d+);(\d+);(\d+)m  \x1b\[0m", row)] for row in rows]  # a cell is two characters wide
-    assert [len(c) for c in colours if c] == [24, 24]
+    assert [len(c) for c in colours[:2]] == [24, 24]
     zero = colours[0][0]
     assert min(zero) > 240 and colours[1][1] == zero and colours[1][0][0] > colours[1][0][2] and colours[0][-1][2] > colours[0][-1][0]  # orange, blue
     assert "\x1b[1;97;40mNN\x1b[0m" in said and "\x1b[1;30;107m??\x1b[0m" in said and "\x1b[1;30;107m!!\x1b[0m" in said
@@ -111,4 +111,4 @@ loc 0 {file = "large.py", line = 2, column = 4, function = "kernel", text = "o_r
         assert x["value"] == "f32[2048,2049] in any" and x["indexedVariables"] == 2048
         (row,) = c.ask("variables", variablesReference=x["variablesReference"], start=7, count=1)["variables"]
         assert row["value"] == f"f32[2049] in any  min {7 * 2049}  max {8 * 2049 - 1}"
-        assert "max 4.1963e+06" in c.value("x_ref")
+        assert "max 4.19635e+06" in c.value("x_ref")
