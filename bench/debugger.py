@@ -56,11 +56,11 @@ def memory_of(process: int) -> int:
 
 # The output's rows in turn, 32 KiB in a trip.
 OUTPUT = (SCRATCH.replace("ref<f32[8,128], vmem>", "ref<f32[8,1024], vmem>").replace(": f32[8,128]", ": f32[8,1024]").replace("%8: i32[]", "%8 \"i\": i32[]")
-          .replace("    %12 = mul %11, %11 : i32[] @5\n", f"""    %13 = constant {{value = i32 0x1000}} : i32[]
-    %14 = constant {{value = i32 0x8}} : i32[]
+          .replace("    %12 = mul %11, %11 : i32[] @5\n", """    %13 = constant {value = i32 0x1000} : i32[]
+    %14 = constant {value = i32 0x8} : i32[]
     %15 = rem %8, %13 : i32[] @5
     %16 = mul %15, %14 : i32[] @5
-    store %1, %10, %16 {{view = [index(slice($2, 8), slice(0, 1024))]}} @5
+    store %1, %10, %16 {view = [index(slice($2, 8), slice(0, 1024))]} @5
 """))
 
 

@@ -65,9 +65,13 @@ def source(view: View) -> str:
     for n, text in _lines(view):
         here, file = n == view.frames[0]["line"], _file(view.frames[0])
         dot = "&#9679;" if (file, n) in view.breakpoints else "&#8195;"
-        rows.append(f'<div style="white-space:pre;font-family:monospace;padding-left:{2 if here else 6}px{f";{_HERE}" if here else ""}">'
+        rows.append(f'<div style="white-space:pre;font-family:monospace;{_marked(here)}">'
                     f'<span data-file="{escaped(file)}" data-line="{n}" style="opacity:.7">{dot} {n:>4}</span>  {escaped(text)}</div>')
     return f'<div style="{_FAINT};margin:4px 0;padding:2px;overflow-x:auto">{"".join(rows)}</div>' if rows else ""
+
+
+def _marked(here: bool) -> str:
+    return f"padding-left:2px;{_HERE}" if here else "padding-left:6px"
 
 
 def _title(text: str) -> str:
@@ -78,7 +82,7 @@ def _threads(view: View) -> Iterable[str]:
     if len(view.threads) > 1:
         yield _title("Threads")
         for t in view.threads:
-            yield f'<div data-thread="{t["id"]}" style="padding-left:{2 if t["id"] == view.thread else 6}px{f";{_HERE}" if t["id"] == view.thread else ""}">{escaped(t["name"])}</div>'
+            yield f'<div data-thread="{t["id"]}" style="{_marked(t["id"] == view.thread)}">{escaped(t["name"])}</div>'
 
 
 def _list(title: str, rows: Sequence[tuple[str, str]]) -> Iterable[str]:
@@ -122,8 +126,8 @@ def picture(of: Picture, part: Picture | None = None) -> str:
     """The array as an image, what its colours are, and a corner of it. `part`: a block of it, which gets a frame."""
     c = of.cells
     width, height = c["columns"] * c["cell"], c["rows"] * c["cell"]
-    image = (f'<img data-cell="{c["cell"]}" alt="{escaped(of.expression)}: {escaped(of.summary)}" width="{width}" height="{height}" src="data:image/png;base64,{base64.b64encode(of.png).decode()}" '
-             f'style="width:100%;height:auto;image-rendering:pixelated;display:block"/>')
+    image = (f'<img data-cell="{c["cell"]}" alt="{escaped(of.expression)}: {escaped(of.summary)}" width="{width}" height="{height}" '
+             f'src="data:image/png;base64,{base64.b64encode(of.png).decode()}" style="width:100%;height:auto;image-rendering:pixelated;display:block"/>')
     inner = image + (_outline(of, part) if part else "")
     scale = ""
     if c["least"] != c["most"]:
