@@ -70,6 +70,23 @@ def test_cells_are_means_where_there_is_no_room():
     np.testing.assert_array_equal(digits, np.floor((means / (2 * abs(means).max()) + 0.5) * 9 + 0.5))
 
 
+@pytest.mark.parametrize("colours", [True, False])
+def test_the_console_of_an_editor(colours, tmp_path):
+    with Client() as c:
+        c.ask("initialize", adapterID="pallasim", linesStartAt1=True, supportsANSIStyling=colours)
+        c.ask("launch", program=str(KERNEL), options={"checked": True})
+        c.ask("setBreakpoints", source={"path": "scores.py"}, breakpoints=[{"line": 6}])
+        c.ask("configurationDone")
+        c.event("stopped")
+        c.go("continue", threadId=1)
+        typed = lambda text, context="repl": c.ask("evaluate", expression=text, frameId=c.frame()["id"], context=context)["result"]
+        head, _, *rows = typed("picture acc_ref").splitlines()
+        assert head == "acc_ref: f32[8,24] in vmem  min 0  max 1.38629  105 NaN  5 infinite  72 undefined (?)" and len(rows) == 8
+        assert all("\x1b[" in row for row in rows) if colours else rows[-1] == "?" * 24
+        assert "wrote" in typed(f"picture {tmp_path}/t.png t") and Picture((tmp_path / "t.png").read_bytes(), 16).rows == 8
+        assert "not understood" in c.refused("evaluate", expression="picture t", frameId=c.frame()["id"], context="hover")
+
+
 def luminance(colour):
     return 0.2126 * colour[0] + 0.7152 * colour[1] + 0.0722 * colour[2]
 
