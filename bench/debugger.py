@@ -54,8 +54,12 @@ def memory_of(process: int) -> int:
     return int(text.split("VmHWM:")[1].split()[0]) >> 10
 
 
-# The output's rows in turn, 32 KiB in a trip.
+# The output's rows in turn, 32 KiB in a trip, which differ from what was there.
 OUTPUT = (SCRATCH.replace("ref<f32[8,128], vmem>", "ref<f32[8,1024], vmem>").replace(": f32[8,128]", ": f32[8,1024]").replace("%8: i32[]", "%8 \"i\": i32[]")
+          .replace("    %10 = add %9, %9 : f32[8,1024] @2\n", """    %17 = convert %8 : f32[] @2
+    %18 = broadcast_in_dim %17 {dims = []} : f32[8,1024] @2
+    %10 = add %9, %18 : f32[8,1024] @2
+""")
           .replace("    %12 = mul %11, %11 : i32[] @5\n", """    %13 = constant {value = i32 0x1000} : i32[]
     %14 = constant {value = i32 0x8} : i32[]
     %15 = rem %8, %13 : i32[] @5

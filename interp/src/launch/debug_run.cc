@@ -42,10 +42,13 @@ bool DebugRun::pauses(const Thread& t, const Step& s) {
   return judged_ || due();
 }
 
-// Going back from anywhere near costs about as much as a snapshot's interval.
+// Going back from anywhere near costs about as much as two intervals of snapshots. What a snapshot of memory costs
+// grows with what was written since the last one, so that longer intervals would not be cheaper; what detectors know is
+// copied as a whole.
 bool DebugRun::due() const {
-  constexpr auto kLeast = std::chrono::milliseconds(3);
-  return Clock::now() - since_ > std::max<Clock::duration>(kLeast, 4 * cost_) && !kept_.contains(moment_);
+  constexpr Clock::duration kLeast = std::chrono::milliseconds(3), kMost = std::chrono::milliseconds(6);
+  const Clock::duration interval = std::max(kLeast, 4 * cost_);
+  return Clock::now() - since_ > (checks_ ? interval : std::min(kMost, interval)) && !kept_.contains(moment_);
 }
 
 void DebugRun::advance(const Judge& judge) {
