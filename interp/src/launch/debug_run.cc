@@ -83,6 +83,10 @@ void DebugRun::keep() {
   const auto next = kept_.upper_bound(moment_);
   if (next != kept_.begin()) k.bytes = k.snapshot.memory.apart(std::prev(next)->second.snapshot.memory);
   bytes_ += k.bytes;
+  if (next != kept_.end()) {
+    bytes_ -= next->second.bytes;
+    bytes_ += next->second.bytes = next->second.snapshot.memory.apart(k.snapshot.memory);
+  }
   kept_.insert_or_assign(moment_, std::move(k));
   since_ = Clock::now();
   if (kept_.size() > 1) cost_ = since_ - begin;
@@ -95,17 +99,19 @@ void DebugRun::thin() {
   while (kept_.size() > 3 && (kept_.size() > most || bytes_ > limit_)) {
     auto worst = kept_.end();
     double least = std::numeric_limits<double>::infinity();
-    for (auto it = std::next(kept_.begin()); std::next(it) != kept_.end(); ++it) {
+    for (auto it = std::next(kept_.begin()); it != kept_.end(); ++it) {
       if (it->first == moment_) continue;
-      const auto gap = static_cast<double>(std::next(it)->first - std::prev(it)->first);
+      const auto next = std::next(it) == kept_.end() ? it : std::next(it);
+      const auto gap = static_cast<double>(next->first - std::prev(it)->first);
       const double weight = gap / (std::abs(static_cast<double>(moment_ - it->first)) + 1);
       if (weight < least) least = weight, worst = it;
     }
     if (worst == kept_.end()) return;
-    const auto before = std::prev(worst), after = std::next(worst);
-    bytes_ -= worst->second.bytes + after->second.bytes;
-    after->second.bytes = after->second.snapshot.memory.apart(before->second.snapshot.memory);
-    bytes_ += after->second.bytes;
+    bytes_ -= worst->second.bytes;
+    if (const auto before = std::prev(worst), after = std::next(worst); after != kept_.end()) {
+      bytes_ -= after->second.bytes;
+      bytes_ += after->second.bytes = after->second.snapshot.memory.apart(before->second.snapshot.memory);
+    }
     kept_.erase(worst);
   }
 }
