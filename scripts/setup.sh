@@ -24,7 +24,7 @@ quietly() {
 }
 
 PACKAGES="cmake ninja-build g++ ccache python3 python3-dev python3-venv
-  libeigen3-dev libtbb-dev libfmt-dev libcli11-dev nlohmann-json3-dev libdnnl-dev libzip-dev libedit-dev
+  libeigen3-dev libtbb-dev libfmt-dev libcli11-dev nlohmann-json3-dev libdnnl-dev libzip-dev zlib1g-dev libedit-dev
   libgtest-dev libgmock-dev esbuild"
 
 missing_packages() {

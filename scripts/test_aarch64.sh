@@ -8,7 +8,7 @@ BUILD=$ROOT/build/aarch64
 LOGS=$BUILD/logs
 SYSROOT=$BUILD/sysroot
 PACKAGES="cmake ninja-build ccache g++-aarch64-linux-gnu qemu-user debootstrap"
-LIBRARIES=libtbb-dev,libfmt-dev,libeigen3-dev,libdnnl-dev,libgtest-dev,libgmock-dev,libcli11-dev,nlohmann-json3-dev,libzip-dev,libgomp1,libstdc++-12-dev
+LIBRARIES=libtbb-dev,libfmt-dev,libeigen3-dev,libdnnl-dev,libgtest-dev,libgmock-dev,libcli11-dev,nlohmann-json3-dev,libzip-dev,zlib1g-dev,libgomp1,libstdc++-12-dev
 PROGRAMS=${PALLASIM_PROGRAMS:-memory_test kernels_test pallasim_ir_tests hw_models_test interp_test}
 
 make_sysroot() {

@@ -23,6 +23,7 @@ const std::map<std::string, DapAdapter::Handler>& DapAdapter::handlers() {
       {"scopes", &DapAdapter::scopes},
       {"variables", &DapAdapter::variables},
       {"evaluate", &DapAdapter::evaluate},
+      {"pallasim/picture", &DapAdapter::picture},
       {"dataBreakpointInfo", &DapAdapter::data_breakpoint_info},
       {"setDataBreakpoints", &DapAdapter::set_data_breakpoints},
       {"continue", &DapAdapter::go_on},
@@ -45,6 +46,7 @@ const std::map<std::string, DapAdapter::Handler>& DapAdapter::handlers() {
 
 Json DapAdapter::initialize(const Json& a) {
   line_base_ = a.value("linesStartAt1", true) ? 1 : 0;
+  colours_ = a.value("supportsANSIStyling", false);
   return {{"supportsConfigurationDoneRequest", true},
           {"supportsConditionalBreakpoints", true},
           {"supportsStepBack", true},

@@ -89,6 +89,7 @@ class DapAdapter {
   Json scopes(const Json&);
   Json variables(const Json&);
   Json evaluate(const Json&);
+  Json picture(const Json&);
   Json data_breakpoint_info(const Json&);
   Json set_data_breakpoints(const Json&);
   Json go_on(const Json&);
@@ -108,6 +109,7 @@ class DapAdapter {
   void stopped(const DebugStop&);
   void new_output();
   void choose(const Json& arguments);
+  void choose_frame(int64_t id);
   Json source_of(const std::string& file) const;
   Json variable(const DebugValue&, const std::string& expression);
   int64_t reference(std::string expression, std::vector<int64_t> dims);
@@ -129,7 +131,7 @@ class DapAdapter {
   std::vector<int> data_;
   std::vector<Elements> arrays_;
   size_t prints_ = 0;
-  bool stop_on_entry_ = true, over_ = false;
+  bool stop_on_entry_ = true, over_ = false, colours_ = false;
   int64_t line_base_ = 1;
   DapConnection connection_;  // ends first
 };

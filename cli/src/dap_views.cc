@@ -1,8 +1,10 @@
 // What an editor shows of a kernel that stands: threads, frames, variables.
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 
 #include "dap_adapter.h"
+#include "debug_picture.h"
 #include "debug_text.h"
 #include "io.h"
 
@@ -89,10 +91,23 @@ int64_t DapAdapter::reference(std::string expression, std::vector<int64_t> dims)
   return kFirstArray + std::ssize(arrays_) - 1;
 }
 
+namespace {
+
+// Stepping is not to wait for what nobody may look at.
+bool is_large(const DebugValue& v) {
+  int64_t n = 1;
+  for (const int64_t d : v.dims) n *= d;
+  return n > 4'000'000;
+}
+
+bool to_look_at(const DebugValue& v) { return v.bytes.empty() && !ir::is_sync(v.dtype) && !is_large(v); }
+
+}  // namespace
+
 Json DapAdapter::variable(const DebugValue& v, const std::string& expression) {
   std::string text = v.dims.empty() && !v.bytes.empty() ? debug_element(v, 0) : debug_summary(v);
   Json r = {{"name", v.name}, {"value", text}, {"type", debug_type(v)}, {"evaluateName", expression}};
-  const bool there = !v.bytes.empty();
+  const bool there = !v.bytes.empty() || (is_large(v) && !ir::is_sync(v.dtype));
   r["variablesReference"] = there ? reference(expression, v.dims) : 0;
   if (there && !v.dims.empty()) r["indexedVariables"] = v.dims[0];
   return r;
@@ -102,12 +117,11 @@ Json DapAdapter::variables(const Json& a) {
   const int64_t of = dap_number(a, "variablesReference");
   Json r = Json::array();
   if (of >= kScopeBase) {
-    const int64_t frame = (of - kScopeBase) / kScopes - 1, which = (of - kScopeBase) % kScopes;
-    debugger().choose_thread(static_cast<int32_t>(frame / kFrames));
-    debugger().choose_frame(static_cast<size_t>(frame % kFrames));
+    const int64_t which = (of - kScopeBase) % kScopes;
+    choose_frame((of - kScopeBase) / kScopes);
     if (which == kLocals || which == kRefs)
       for (const DebugValue& v : which == kLocals ? debugger().locals() : debugger().refs())
-        r.push_back(variable(v.bytes.empty() && !ir::is_sync(v.dtype) ? debugger().evaluate(v.name) : v, v.name));
+        r.push_back(variable(to_look_at(v) ? debugger().evaluate(v.name) : v, v.name));
     const auto plain = [&](const std::string& name, const std::string& value) {
       r.push_back({{"name", name}, {"value", value}, {"variablesReference", 0}});
     };
@@ -135,20 +149,80 @@ Json DapAdapter::variables(const Json& a) {
   return {{"variables", std::move(r)}};
 }
 
+void DapAdapter::choose_frame(int64_t id) {
+  if (id < 1) return;
+  debugger().choose_thread(static_cast<int32_t>((id - 1) / kFrames));
+  debugger().choose_frame(static_cast<size_t>((id - 1) % kFrames));
+}
+
 Json DapAdapter::evaluate(const Json& a) {
-  if (const int64_t frame = dap_number(a, "frameId") - 1; frame >= 0) {
-    debugger().choose_thread(static_cast<int32_t>(frame / kFrames));
-    debugger().choose_frame(static_cast<size_t>(frame % kFrames));
-  }
+  choose_frame(dap_number(a, "frameId"));
   const std::string text = dap_text(a, "expression");
+  const bool typed = dap_text(a, "context") == "repl";
+  constexpr std::string_view kPicture = "picture ";
+  if (typed && text.starts_with(kPicture))
+    return {{"result", picture_command(debugger(), trimmed(text.substr(kPicture.size())),
+                                       colours_ ? Colours::All : Colours::None, 100)},
+            {"variablesReference", 0}};
   const DebugValue v = debugger().evaluate(text);
   Json r = variable(v, text);
   std::string result = r["value"];
-  if (dap_text(a, "context") == "repl" && !v.dims.empty()) result += "\n" + debug_elements(v);
+  if (typed && !v.dims.empty()) result += "\n" + debug_elements(v);
   return {{"result", result},
           {"type", r["type"]},
           {"variablesReference", r["variablesReference"]},
           {"indexedVariables", v.dims.empty() ? 0 : v.dims[0]}};
+}
+
+namespace {
+
+std::string base64(const std::string& bytes) {
+  constexpr const char* kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string r;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t group = 0;
+    for (size_t k = 0; k < 3; ++k) group = group << 8 | (i + k < bytes.size() ? static_cast<uint8_t>(bytes[i + k]) : 0);
+    for (size_t k = 0; k < 4; ++k) r += k <= bytes.size() - i ? kDigits[group >> (18 - 6 * k) & 63] : '=';
+  }
+  return r;
+}
+
+}  // namespace
+
+// Of this adapter alone: what front ends that show pictures need of an array, and where it lies in the operand's.
+Json DapAdapter::picture(const Json& a) {
+  choose_frame(dap_number(a, "frameId"));
+  const std::string expression = dap_text(a, "expression");
+  const DebugValue v = debugger().evaluate(expression);
+  const DebugPicture p = debug_picture(v, 128, 128);
+  const auto numbers = [&](const char* attribute) {
+    Json r = Json::array();
+    try {
+      const DebugValue list = debugger().evaluate(expression + attribute);
+      for (size_t at = 0; at + 8 <= list.bytes.size(); at += 8) {
+        int64_t n;
+        std::memcpy(&n, list.bytes.data() + at, 8);
+        r.push_back(n);
+      }
+    } catch (const DebugError&) {}  // it is no block of one
+    return r;
+  };
+  return {{"summary", debug_summary(v)},
+          {"elements", debug_elements(v)},
+          {"dims", v.dims},
+          {"block", numbers(".block")},
+          {"array", numbers(".array.shape")},
+          {"down", p.down},
+          {"across", p.across},
+          {"plane", p.plane},
+          {"rows", p.rows},
+          {"columns", p.columns},
+          {"least", fmt::format("{:g}", p.least)},
+          {"most", fmt::format("{:g}", p.most)},
+          {"scale", Json::array({picture_colour(p, 0), picture_colour(p, 0.5), picture_colour(p, 1)})},
+          {"legend", picture_legend(p, true)},
+          {"cell", picture_cell(p)},
+          {"png", base64(picture_png(p))}};
 }
 
 }  // namespace pallasim::cli

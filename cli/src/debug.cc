@@ -100,7 +100,7 @@ bool from_stream(DebugSession& session, std::istream& in) {
 
 int debug(const DebugCommand& o, Out&) {
   const DebugTarget target(o.run);
-  DebugSession session(target.start(), print);
+  DebugSession session(target.start(), print, terminal_colours());
   const Interrupts interrupts(session.debugger());
   session.greet();
   bool more = true;

@@ -47,8 +47,8 @@ constexpr const char* kInfo[] = {"breakpoints", "threads", "locals",   "refs",  
 
 }  // namespace
 
-DebugSession::DebugSession(std::unique_ptr<Debugger> d, std::function<void(const std::string&)> print)
-    : d_(std::move(d)), print_(std::move(print)) {}
+DebugSession::DebugSession(std::unique_ptr<Debugger> d, std::function<void(const std::string&)> print, Colours colours)
+    : d_(std::move(d)), print_(std::move(print)), colours_(colours) {}
 
 const std::vector<DebugSession::Row>& DebugSession::rows() {
   using S = DebugSession;
@@ -74,6 +74,7 @@ const std::vector<DebugSession::Row>& DebugSession::rows() {
       {"reverse-continue rc", "", "back to the last stop, or the start", &S::do_reverse_continue},
       {"last-write lw", "ELEMENTS", "back to the operation that wrote them last", &S::do_last_write},
       {"print p", "EXPRESSION", "a value: names, slices, arithmetic", &S::do_print},
+      {"picture", "[FILE.png] EXPRESSION", "an array in colours, here or in a file", &S::do_picture},
       {"where bt backtrace", "", "the functions around this place", &S::do_where},
       {"list l", "[LINE]", "source lines", &S::do_list},
       {"thread t", "[NUMBER]", "look at this thread", &S::do_thread},
@@ -308,6 +309,10 @@ void DebugSession::do_print(const std::string& rest) {
   if (v.dims.empty() && !v.bytes.empty()) return say(fmt::format("{} = {}", escaped(text), debug_element(v, 0)));
   say(fmt::format("{}: {}", escaped(text), debug_summary(v)));
   if (const std::string corner = debug_elements(v); !corner.empty()) say(corner);
+}
+
+void DebugSession::do_picture(const std::string& rest) {
+  say(picture_command(*d_, rest, colours_, terminal_columns()));
 }
 
 void DebugSession::do_where(const std::string&) {

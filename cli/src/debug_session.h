@@ -5,13 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "debug_picture.h"
 #include "debug_target.h"
 
 namespace pallasim::cli {
 
 class DebugSession {
  public:
-  DebugSession(std::unique_ptr<interp::Debugger>, std::function<void(const std::string&)> print);
+  DebugSession(std::unique_ptr<interp::Debugger>, std::function<void(const std::string&)> print,
+               Colours colours = Colours::None);
   // Where it stands at the start.
   void greet();
   // One line of commands; an empty one repeats the last. False: the session is over.
@@ -56,6 +58,7 @@ class DebugSession {
   void do_reverse_continue(const std::string&);
   void do_last_write(const std::string&);
   void do_print(const std::string&);
+  void do_picture(const std::string&);
   void do_where(const std::string&);
   void do_list(const std::string&);
   void do_thread(const std::string&);
@@ -70,6 +73,7 @@ class DebugSession {
 
   std::unique_ptr<interp::Debugger> d_;
   std::function<void(const std::string&)> print_;
+  Colours colours_;
   std::string last_;
   size_t prints_ = 0;  // that were shown
   int listed_ = 0;     // the line behind the last one that `list` showed

@@ -21,6 +21,7 @@ _WHERE = {
     "last_run": "_findings", "runs": "_findings", "Run": "_findings", "Traffic": "_findings",
     "breakpoint": "_breakpoint", "Stop": "_breakpoint",
     "capture": "_captured", "Recording": "_capsule", "debug": "_debug",
+    "Stepper": "_stepper",
     "explore": "_explore", "Exploration": "_explore", "ExploredOutcome": "_explore",
     "predict": "_predict", "Prediction": "_predict", "KernelTime": "_times",
     "sweep": "_sweep", "Sweep": "_sweep", "SweepRow": "_sweep", "RayExecutor": "_ray",
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # `as` exports a name to checkers
     from ._capsule import Recording as Recording
     from ._captured import capture as capture
     from ._debug import debug as debug
+    from ._stepper import Stepper as Stepper
     from ._check import Check as Check, KernelCheck as KernelCheck
     from ._emulate import emulate as emulate, install as install, uninstall as uninstall
     from ._explore import Exploration as Exploration, ExploredOutcome as ExploredOutcome, explore as explore

@@ -23,6 +23,11 @@ def shell() -> Any:
     return None if get is None else get()
 
 
+def in_notebook() -> bool:
+    """Whether cells are those of a front end, and not lines of a terminal."""
+    return hasattr(shell(), "kernel")
+
+
 def place(file: str, line: int) -> tuple[str, int, str]:
     """(file, line, text) of a line of source as people know it: of a cell `In[3]`, and the line that the front end shows."""
     text = linecache.getline(file, line).strip()

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 
-from . import _program
+from . import _cells, _program
 from ._capsule import Recording
 
 
@@ -33,4 +33,11 @@ def post_mortem(recording: Recording, error: BaseException | None) -> None:
     with tempfile.TemporaryDirectory(prefix="pallasim-debug-") as folder:
         path = os.path.join(folder, "program.capsule")
         recording.save(path)
-        session(path, False, None, None)
+        if _cells.in_notebook():
+            from IPython.display import display
+
+            from ._stepper import Stepper
+
+            display(Stepper(path))
+        else:
+            session(path, False, None, None)

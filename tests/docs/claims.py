@@ -24,7 +24,7 @@ FOLDER = pathlib.Path(__file__).with_name("claims")
 PAGES = {"README": ROOT / "README.md"} | {
     name: ROOT / "docs" / f"{name}.md"
     for name in ("install", "first_kernel", "reports", "pytest", "python", "options", "chips", "check", "faq", "ops", "coverage", "notebooks",
-                 "sweep", "eval", "suite")}
+                 "sweep", "eval", "suite", "debugger")}
 # Why a sentence needs no test: it does not say what Pallasim does.
 NO_BEHAVIOUR = {"where to read on", "what a reader may do", "what a word means", "what JAX or a chip does", "what nobody knows"}
 # Checks that take longer than a test may: people run them before a release.

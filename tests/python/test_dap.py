@@ -132,6 +132,69 @@ def test_data_breakpoints_conditions_and_a_port(capsules):
         assert "(3,)" in c.ask("threads")["threads"][0]["name"]
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_debugpys_client_and_the_schema(machine, capsules):
+    """A conversation as an editor has it, by the client that debugpy's own adapter has; each message of either side is as Microsoft's schema says."""
+    pytest.importorskip("debugpy")
+    pytest.importorskip("jsonschema")
+    from dap_schema import Conversation
+
+    path, x, line, ref = capsules(machine)
+    x = x[:8] if machine != "mosaic_gpu" else x
+    with Conversation() as c:
+        can = c.ask("initialize", clientID="test", adapterID="pallasim", linesStartAt1=True, columnsStartAt1=True, pathFormat="path", supportsVariableType=True)
+        assert can["supportsStepBack"] and can["supportsDataBreakpoints"] and can["supportsConfigurationDoneRequest"]
+        c.ask("launch", program=str(path), noDebug=False)
+        c.event("initialized")
+        (at,) = c.ask("setBreakpoints", source={"path": __file__}, breakpoints=[{"line": line}])["breakpoints"]
+        assert at["verified"] and at["line"] == line
+        assert c.ask("setBreakpoints", source={"path": "elsewhere.py"}, breakpoints=[{"line": 1}])["breakpoints"][0]["verified"] is False
+        c.ask("setExceptionBreakpoints", filters=["findings"], filterOptions=[{"filterId": "findings", "condition": "PS-RACE"}])
+        c.ask("configurationDone")
+        assert c.event("stopped")["reason"] == "entry"
+        assert __file__ in [s["path"] for s in c.ask("loadedSources")["sources"]]
+        assert c.go("continue")["reason"] == "breakpoint"
+        (thread, *_) = c.ask("threads")["threads"]
+        (frame, *_) = c.ask("stackTrace", threadId=thread["id"], startFrame=0, levels=20)["stackFrames"]
+        assert frame["line"] == line
+        scopes = {s["name"]: s["variablesReference"] for s in c.ask("scopes", frameId=frame["id"])["scopes"]}
+        for reference in scopes.values():
+            c.ask("variables", variablesReference=reference)
+        local = {v["name"]: v for v in c.ask("variables", variablesReference=scopes["Locals"])["variables"]}
+        (row,) = c.ask("variables", variablesReference=local["x"]["variablesReference"], filter="indexed", start=3, count=1)["variables"]
+        value = c.ask("evaluate", expression="x[3, 5]", frameId=frame["id"], context="hover")
+        assert row["name"] == "[3]" and number(value["result"]) == pytest.approx(x[3, 5], rel=1e-5)
+        drawn = c.ask("evaluate", expression="picture x[0:2]", frameId=frame["id"], context="repl")["result"].splitlines()
+        assert drawn[0].startswith("x[0:2]: f32[2,128]") and len(drawn) == 4 and drawn[-1].isdigit()
+        assert "there is no y here" in c.refused("evaluate", expression="y", frameId=frame["id"])
+        info = c.ask("dataBreakpointInfo", name=f"{ref}[0, 0]")
+        assert c.ask("dataBreakpointInfo", name="x[0, 0]")["dataId"] is None
+        (data,) = c.ask("setDataBreakpoints", breakpoints=[{"dataId": info["dataId"], "accessType": "readWrite"}])["breakpoints"]
+        assert data["verified"]
+        c.ask("setDataBreakpoints", breakpoints=[])
+        assert c.go("next")["reason"] == "step" and c.go("stepIn", granularity="instruction")["reason"] == "step" and c.go("stepBack")["reason"] == "step"
+        assert c.go("reverseContinue")["reason"] == "breakpoint" and c.go("stepOut")["reason"] in ("step", "breakpoint")
+        c.go("restart")
+        c.ask("pause", threadId=1)
+        c.ask("setBreakpoints", source={"path": __file__}, breakpoints=[])
+        assert c.go("continue")["reason"] == "end"
+        c.ask("terminate")
+        c.event("terminated")
+        c.ask("disconnect", terminateDebuggee=True)
+        assert c.process.wait(timeout=60) == 0
+        assert c.stream.wrong == [] and len(c.stream.kinds) > 40, c.stream.wrong
+
+
+def test_the_schema_notices():
+    pytest.importorskip("debugpy")
+    pytest.importorskip("jsonschema")
+    from dap_schema import problems
+
+    good = {"seq": 1, "type": "event", "event": "stopped", "body": {"reason": "step", "threadId": 1}}
+    assert problems(good) == []
+    assert problems(good | {"body": {"threadId": 1}}) and problems(good | {"event": "stooped"}) and problems(good | {"body": {"reason": "step", "threadId": "1"}})
+
+
 def broken_kernel(x_ref, o_ref):
     o_ref[pl.program_id(0)] = x_ref[3 * pl.program_id(0)]
 
@@ -163,6 +226,36 @@ def test_debug_from_python():
     assert "broken_kernel" in said
     with pytest.raises(RuntimeError, match="no Pallas kernel"):
         pallasim.debug(lambda x: x + 1, jnp.arange(8.0), commands=[])
+
+
+def loops_kernel(x_ref, o_ref):
+    def body(step, total):
+        y = total + x_ref[step]
+        return y
+
+    summed = jax.lax.fori_loop(0, 8, body, jnp.zeros(128))
+
+    @pl.loop(0, 4)
+    def _(row):
+        o_ref[row] = summed * 2
+
+    def count(trip, carry):
+        return carry[0] + trip, carry[1]
+
+    counted = jax.lax.fori_loop(0, x_ref[0, 0].astype(jnp.int32), count, (0, 1))
+    o_ref[7] = jnp.full(128, counted[0], jnp.float32)
+
+
+def test_names_of_loops():
+    """Indices and carries are called as the loop's function calls them, also where JAX counts itself; what the loop adds to its index is no value of its line."""
+    first = loops_kernel.__code__.co_firstlineno
+    x = jnp.full((8, 128), 3.0)
+    at = lambda line, hits, *commands: [f"break {first + line}", *["continue"] * hits, *commands, "delete"]
+    said = pallasim.debug(pl.pallas_call(loops_kernel, out_shape=x), x, chip="generic", commands=[
+        *at(2, 3, "info locals"), *at(9, 2, "print row"), *at(12, 3, "print trip", "info locals")])
+    locals_of = [part.split("(pallasim)")[0] for part in said.split("info locals\n")[1:]]
+    assert "step         i32 = 2\n" in locals_of[0] and "total        f32[128]  min 6  max 6" in locals_of[0] and "%" not in locals_of[0] and "summed" not in locals_of[0]
+    assert "row = 1\n" in said and "trip = 2\n" in said and "trip         i32 = 2\n" in locals_of[1]
 
 
 def test_post_mortem(monkeypatch):

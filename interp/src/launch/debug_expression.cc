@@ -261,6 +261,11 @@ class Evaluator {
   }
   Result attribute(const Node& n) {
     if (n.text == "array") return of_view(n.of[0], [&](const DebugView& v) { return array_of(s_, v); });
+    if (n.text == "block") {
+      const Result r = of(n.of[0]);
+      if (!r.view) throw DebugError("a result of arithmetic is no block of an array");
+      return {{}, list(block_of(s_, *r.view))};
+    }
     if (n.text == "shape" || n.text == "size" || n.text == "ndim") {
       const Result r = of(n.of[0]);
       const std::vector<int64_t> dims = r.view ? r.view->shape() : r.numbers.dims;

@@ -42,10 +42,13 @@ bool DebugRun::pauses(const Thread& t, const Step& s) {
   return judged_ || due();
 }
 
-// Going back from anywhere near costs about as much as a snapshot's interval.
+// Going back from anywhere near costs about as much as two intervals of snapshots. What a snapshot of memory costs
+// grows with what was written since the last one, so that longer intervals would not be cheaper; what detectors know is
+// copied as a whole.
 bool DebugRun::due() const {
-  constexpr auto kLeast = std::chrono::milliseconds(3);
-  return Clock::now() - since_ > std::max<Clock::duration>(kLeast, 4 * cost_) && !kept_.contains(moment_);
+  constexpr Clock::duration kLeast = std::chrono::milliseconds(3), kMost = std::chrono::milliseconds(6);
+  const Clock::duration interval = std::max(kLeast, 4 * cost_);
+  return Clock::now() - since_ > (checks_ ? interval : std::min(kMost, interval)) && !kept_.contains(moment_);
 }
 
 void DebugRun::advance(const Judge& judge) {
@@ -80,6 +83,10 @@ void DebugRun::keep() {
   const auto next = kept_.upper_bound(moment_);
   if (next != kept_.begin()) k.bytes = k.snapshot.memory.apart(std::prev(next)->second.snapshot.memory);
   bytes_ += k.bytes;
+  if (next != kept_.end()) {
+    bytes_ -= next->second.bytes;
+    bytes_ += next->second.bytes = next->second.snapshot.memory.apart(k.snapshot.memory);
+  }
   kept_.insert_or_assign(moment_, std::move(k));
   since_ = Clock::now();
   if (kept_.size() > 1) cost_ = since_ - begin;
@@ -92,17 +99,19 @@ void DebugRun::thin() {
   while (kept_.size() > 3 && (kept_.size() > most || bytes_ > limit_)) {
     auto worst = kept_.end();
     double least = std::numeric_limits<double>::infinity();
-    for (auto it = std::next(kept_.begin()); std::next(it) != kept_.end(); ++it) {
+    for (auto it = std::next(kept_.begin()); it != kept_.end(); ++it) {
       if (it->first == moment_) continue;
-      const auto gap = static_cast<double>(std::next(it)->first - std::prev(it)->first);
+      const auto next = std::next(it) == kept_.end() ? it : std::next(it);
+      const auto gap = static_cast<double>(next->first - std::prev(it)->first);
       const double weight = gap / (std::abs(static_cast<double>(moment_ - it->first)) + 1);
       if (weight < least) least = weight, worst = it;
     }
     if (worst == kept_.end()) return;
-    const auto before = std::prev(worst), after = std::next(worst);
-    bytes_ -= worst->second.bytes + after->second.bytes;
-    after->second.bytes = after->second.snapshot.memory.apart(before->second.snapshot.memory);
-    bytes_ += after->second.bytes;
+    bytes_ -= worst->second.bytes;
+    if (const auto before = std::prev(worst), after = std::next(worst); after != kept_.end()) {
+      bytes_ -= after->second.bytes;
+      bytes_ += after->second.bytes = after->second.snapshot.memory.apart(before->second.snapshot.memory);
+    }
     kept_.erase(worst);
   }
 }

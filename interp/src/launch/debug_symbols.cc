@@ -149,36 +149,55 @@ void DebugSymbols::name_values() {
   const auto name_of_value = [&](int32_t body, ir::ValueId v) -> const std::string& {
     return plan_.module.bodies[static_cast<size_t>(body)].graph.names[static_cast<size_t>(v)];
   };
-  for (size_t i = 0; i < plan_.values.size(); ++i)
-    if (const std::string& n = name_of_value(plan_.values[i].body, plan_.values[i].value); !n.empty()) add(n, -1, i);
-  std::set<std::pair<int32_t, ir::ValueId>> arguments;  // of regions, without a name: loop indices and carries
-  const std::function<void(const ir::Region&, int32_t)> visit = [&](const ir::Region& region, int32_t body) {
-    // Of each line in this region the last operation.
-    std::map<std::tuple<ir::LocId, std::string, int>, const ir::Op*> last;
+  std::set<std::pair<int32_t, ir::ValueId>> arguments;           // of regions, without a name: loop indices and carries
+  std::map<std::pair<int32_t, ir::ValueId>, ir::LocId> callers;  // of the functions that have regions with named ones
+  // A line as one function call has it.
+  using Line = std::tuple<ir::LocId, std::string, int>;
+  const auto line_of = [&](ir::LocId l) {
+    const ir::Loc& loc = locs_[static_cast<size_t>(l)];
+    return Line{loc.caller, loc.source.file, loc.source.line};
+  };
+  // `around`: the operation that has the region. What the region computes for that one's line, such as the next index
+  // of a loop, is not what the line assigns.
+  using Visit = std::function<void(const ir::Region&, int32_t, const ir::Op*)>;
+  const Visit visit = [&](const ir::Region& region, int32_t body, const ir::Op* around) {
+    std::map<Line, const ir::Op*> last;  // of each line in this region the last operation
+    std::set<Line> others;
+    for (ir::LocId l = around ? around->loc : -1; l >= 0; l = locs_[static_cast<size_t>(l)].caller)
+      others.insert(line_of(l));
     for (const ir::Op& op : region.ops) {
       for (ir::LocId l = op.loc; l >= 0; l = locs_[static_cast<size_t>(l)].caller) {
-        const ir::Loc& loc = locs_[static_cast<size_t>(l)];
-        if (!op.results.empty()) last[{loc.caller, loc.source.file, loc.source.line}] = &op;
+        if (!op.results.empty()) last[line_of(l)] = &op;
       }
       for (const ir::Region& r : op.regions) {
-        for (const ir::ValueId a : r.args)
+        bool named = false;
+        for (const ir::ValueId a : r.args) {
           if (name_of_value(body, a).empty()) arguments.insert({body, a});
-        visit(r, body);
+          else if (op.loc >= 0) callers[{body, a}] = locs_[static_cast<size_t>(op.loc)].caller;
+          named |= !name_of_value(body, a).empty();
+        }
+        // Where JAX counts besides what the body calls its index, that is one too many.
+        if (named && op.code == ir::OpCode::for_) arguments.erase({body, r.args[0]});
+        visit(r, body, &op);
       }
     }
     for (const ir::Op& op : region.ops)
       for (ir::LocId l = op.loc; l >= 0 && !op.results.empty(); l = locs_[static_cast<size_t>(l)].caller) {
         const ir::Loc& loc = locs_[static_cast<size_t>(l)];
-        if (last[{loc.caller, loc.source.file, loc.source.line}] != &op) continue;
+        if (last[line_of(l)] != &op || others.contains(line_of(l))) continue;
         const std::vector<std::string> names = assigned_names(loc.source.text);
         if (names.size() != op.results.size()) continue;
         for (size_t i = 0; i < names.size(); ++i)
           for (const size_t place : places[key_of(body, op.results[i])]) add(names[i], loc.caller, place);
       }
   };
-  for (const auto& b : plan_.bodies) visit(plan_.module.bodies[static_cast<size_t>(b->index)].graph.region, b->index);
+  for (const auto& b : plan_.bodies)
+    visit(plan_.module.bodies[static_cast<size_t>(b->index)].graph.region, b->index, nullptr);
   for (size_t i = 0; i < plan_.values.size(); ++i) {
     const ValuePlace& v = plan_.values[i];
+    const auto caller = callers.find({v.body, v.value});
+    if (const std::string& n = name_of_value(v.body, v.value); !n.empty())
+      add(n, caller == callers.end() || is_ref(v) ? -1 : caller->second, i);
     named_.push_back({fmt::format("%{}", v.value), -2, is_ref(v), arguments.contains({v.body, v.value}), i});
   }
 }

@@ -115,6 +115,20 @@ DebugView array_of(const DebugScope& s, const DebugView& ref) {
   return r;
 }
 
+std::vector<int64_t> block_of(const DebugScope& s, const DebugView& ref) {
+  const DebugView array = array_of(s, ref);
+  const std::byte *first = base_of(s.ex, array), *at = base_of(s.ex, ref);
+  int64_t apart = first && at && !ref.elsewhere ? at - first + ref.offset : -1;
+  if (apart < 0 || apart >= array.elements() * ir::byte_size(array.dtype))
+    throw DebugError(ref.name + " shows a copy of its block, or one that begins outside of the array");
+  std::vector<int64_t> r;
+  for (const DebugView::Dim& d : array.dims) {  // row-major
+    r.push_back(d.stride > 0 ? apart / d.stride : 0);
+    apart -= r.back() * d.stride;
+  }
+  return r;
+}
+
 namespace {
 
 // Calls f(element's number, its offset from the base, whether it is inside) in row-major order.

@@ -46,6 +46,8 @@ struct DebugView {
 DebugView view_of(const DebugScope&, const std::string& name, const ValuePlace&);
 // The whole array that a ref shows a block of. Throws DebugError.
 DebugView array_of(const DebugScope&, const DebugView& ref);
+// And the index there of its first element. Throws DebugError, also where the block is a copy.
+std::vector<int64_t> block_of(const DebugScope&, const DebugView& ref);
 DebugValue read(const DebugScope&, const DebugView&);
 WatchedElements elements_of(const DebugScope&, const DebugView&);  // throws DebugError: those of a slot
 

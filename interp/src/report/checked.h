@@ -95,6 +95,8 @@ class AliasDetector : public Detector {
   uint32_t wants() const override { return 0; }
   void see(Seen&) override;
   void finish(std::vector<ir::Diagnostic>&) override;
+  size_t found() const override { return findings_.size(); }
+  ir::Diagnostic found(size_t n) const override { return findings_[n]; }
 
  private:
   struct Written {

@@ -29,6 +29,7 @@ void LaneDetector::on_step(const StepEvent& e) {
   d.numbers.push_back("which of them stays is not defined");
   d.hint = "mask all lanes but one, or add atomically: plgpu.atomic_add";
   findings_.emplace(s.id, std::move(d));
+  order_.push_back(s.id);
 }
 
 void LaneDetector::finish(std::vector<ir::Diagnostic>& out) {

@@ -2,6 +2,7 @@
 // them stays is not defined.
 #pragma once
 #include <map>
+#include <vector>
 
 #include "instances.h"
 
@@ -15,10 +16,13 @@ class LaneDetector : public Detector {
   void see(Seen&) override {}
   void on_step(const StepEvent&) override;
   void finish(std::vector<ir::Diagnostic>&) override;
+  size_t found() const override { return order_.size(); }
+  ir::Diagnostic found(size_t n) const override { return findings_.at(order_[n]); }
 
  private:
   bool looks_;
   std::map<int32_t, ir::Diagnostic> findings_;  // by step
+  std::vector<int32_t> order_;                  // as they were found
 };
 
 }  // namespace pallasim::interp

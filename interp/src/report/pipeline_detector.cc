@@ -112,6 +112,7 @@ void PipelineDetector::report(const WindowEvent& e, const Block& fetched, const 
                   windows_.at(static_cast<size_t>(windows_[e.operand].partner)).copies, out.name));
   d.hint = "keep what a later step needs in scratch memory, or give the input an array that is not aliased";
   findings_.emplace(e.operand, std::move(d));
+  order_.push_back(e.operand);
 }
 
 void PipelineDetector::finish(std::vector<ir::Diagnostic>& out) {

@@ -24,6 +24,8 @@ class PipelineDetector : public Detector {
   void on_point(const PointEvent&) override;
   void on_window(const WindowEvent&) override;
   void finish(std::vector<ir::Diagnostic>&) override;
+  size_t found() const override { return order_.size(); }
+  ir::Diagnostic found(size_t n) const override { return findings_.at(order_[n]); }
 
  private:
   struct Block {
@@ -50,6 +52,7 @@ class PipelineDetector : public Detector {
   const Plan& plan_;
   FlightDetector& flights_;
   std::map<size_t, ir::Diagnostic> findings_;  // by operand
+  std::vector<size_t> order_;                  // as they were found
 };
 
 }  // namespace pallasim::interp

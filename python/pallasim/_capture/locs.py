@@ -114,6 +114,10 @@ class Locations:
         file, line, text = _cells.place(file, line)
         return file, line, column, function, text
 
+    def place(self, suffix: str) -> tuple[str, int] | None:
+        """(file, line) of a location's text, as Python knows them; None for ""."""
+        return list(self._rows)[int(suffix[2:])][:2] if suffix else None
+
     def scope(self, around: str, stack: Any) -> str:
         """The scope "a/b" of an equation with this stack of names, in a jaxpr whose own scope is `around`."""
         try:

@@ -29,6 +29,11 @@ def of_kernel(jaxpr: Any, names: Sequence[str]) -> list[str]:
     return refs if len(refs) == len(own) else own
 
 
+def of_decorated(file: str, line: int) -> tuple[str, ...]:
+    """Positional parameters of the function whose decorator is in that line."""
+    return _parameters(file, line) if linecache.getline(file, line).lstrip().startswith("@") else ()
+
+
 @functools.lru_cache(maxsize=256)
 def _parameters(file: str, line: int) -> tuple[str, ...]:
     """Positional parameters without defaults of the function that begins in that line; none where its text is not to be had."""

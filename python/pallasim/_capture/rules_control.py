@@ -7,6 +7,8 @@ from .. import _made
 from . import jaxver
 from .accounts import takes
 from .attrs import attr, bool_text, quote
+from .locs import function_site
+from .names import of_decorated
 from .types import Unsupported, bits_of, dtype_text
 from .views import Operands, steps, view_value
 from .writer import Rule, Writer, attr_list
@@ -99,6 +101,27 @@ def cond(w: Writer, eqn: Any) -> None:
     w.close_op(head, types, loc)
 
 
+def _labels(w: Writer, jaxpr: Any) -> list[str]:
+    """What the user's function of a loop's body calls its arguments: "" for a part of one, such as carry[0], and for what JAX put in front of them."""
+    info = getattr(jaxpr, "debug_info", None)
+    found = getattr(info, "arg_names", None) or ()
+    if len(found) != len(jaxpr.invars):
+        return [""] * len(jaxpr.invars)
+    if function_site(info)[0] != "<lambda>" or jaxver.is_user_file(function_site(info)[1]):
+        return [n if n and n.isidentifier() else "" for n in found]
+    return [_index_of_decorated(w, jaxpr, v) if n == "idx" else "" for n, v in zip(found, jaxpr.invars)]
+
+
+def _index_of_decorated(w: Writer, jaxpr: Any, index: Any) -> str:
+    """The first parameter of a function below `@pl.loop(0, n)`, whose index is JAX's own count; "" where they differ."""
+    one = next((e for e in jaxpr.eqns if e.primitive.name == "mul" and e.invars[0] is index), None)
+    both = one and next((e for e in jaxpr.eqns if e.primitive.name == "add" and e.invars[1] is one.outvars[0]), None)
+    place = w.module.locs.place(w.loc)
+    if both is None or place is None or getattr(one.invars[1], "val", 0) != 1 or getattr(both.invars[0], "val", 1) != 0:
+        return ""
+    return next(iter(of_decorated(*place)), "")
+
+
 @takes("cond_nconsts cond_jaxpr body_nconsts body_jaxpr")
 def while_(w: Writer, eqn: Any) -> None:
     p = eqn.params
@@ -110,7 +133,8 @@ def while_(w: Writer, eqn: Any) -> None:
     for closed, consts in ((p["cond_jaxpr"], cond_consts), (p["body_jaxpr"], body_consts)):
         jaxpr, _ = jaxver.open_jaxpr(closed)
         carried = [w.fresh() for _ in init]
-        w.open_region(head, [(n, "", w.type(v.aval)) for n, v in zip(carried, jaxpr.invars[len(consts):])])
+        labels = _labels(w, jaxpr)[len(consts):]
+        w.open_region(head, [(n, label, w.type(v.aval)) for n, label, v in zip(carried, labels, jaxpr.invars[len(consts):])])
         w.loc = loc
         head = w.close_region(w.inline(closed, consts + carried, debug=False))
     w.close_op(head, types, loc)
@@ -139,7 +163,7 @@ def scan(w: Writer, eqn: Any) -> None:
     carried = [w.fresh() for _ in range(n_carry)]
     stacked = [w.fresh() for _ in ys_vars]
     args = [(index, "", "i32[]")]
-    args += [(n, "", w.type(v.aval)) for n, v in zip(carried, jaxpr.invars[n_consts:])]
+    args += [(n, label, w.type(v.aval)) for n, label, v in zip(carried, _labels(w, jaxpr)[n_consts:], jaxpr.invars[n_consts:])]
     args += [(n, "", w.type(v.aval)) for n, v in zip(stacked, ys_vars)]
     w.open_region(head, args)
     w.loc = loc

@@ -73,7 +73,7 @@ struct DebugBreakpoint {
 
 class Debugger {
  public:
-  static constexpr int64_t kSnapshotBytes = 128LL << 20;  // of snapshots, beside the first one
+  static constexpr int64_t kSnapshotBytes = 224LL << 20;  // of snapshots, beside the first one
   // The arrays are the run's: outputs hold what it has written so far. They and what else is given here outlive it.
   // It stands at the kernel's first line then. Throws DiagnosticError for what cannot be launched.
   Debugger(ir::Module, std::span<const DeviceCall> devices, const Options&, int64_t snapshot_bytes = kSnapshotBytes);
