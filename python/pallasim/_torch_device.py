@@ -6,6 +6,7 @@ and the CPU tensor below it are two views of one memory, and no operation copies
 """
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch.utils import _pytree
 from ._torch_tensors import DEVICE, on_device, on_host
 
 _library: torch.library.Library | None = None
+_named: torch.library.Library | None = None
 
 
 class _Module:
@@ -73,6 +75,35 @@ def start() -> None:
     setup(DEVICE, _Module())
     _library = torch.library.Library("_", "IMPL", "PrivateUse1")
     _library.fallback(_run)
+    _of_constants()
+    _wait_for_nothing()
+
+
+# What PyTorch calls to make `torch.tensor(2.0, device=...)`, and to read it.
+_CONSTANTS = ("empty.memory_format", "empty_strided", "_copy_from", "as_strided", "view", "fill_.Scalar", "zero_", "_local_scalar_dense")
+
+
+def _of_constants() -> None:
+    """Registers these operations by name as well: while a program is traced with fake tensors, constants are made by real operations, and PyTorch
+    calls no fallback then."""
+    global _named
+    _named = torch.library.Library("aten", "IMPL", "PrivateUse1")
+    for name in _CONSTANTS:
+        base, _, overload = name.partition(".")
+        op = getattr(getattr(torch.ops.aten, base), overload or "default")
+        _named.impl(name, functools.partial(_run, op))
+
+
+def _wait_for_nothing() -> None:
+    """`torch.accelerator.synchronize()` on the device. PyTorch asks the guard of a device for it, which a device in Python cannot answer: this one
+    function of its extension is replaced. Other devices have theirs."""
+    original = torch._C._accelerator_synchronizeDevice
+
+    def wait(index: int) -> None:
+        if not _of_device(torch.accelerator.current_accelerator()):
+            original(index)
+
+    torch._C._accelerator_synchronizeDevice = wait  # type: ignore[assignment]
 
 
 def _of_device(device: Any) -> bool:

@@ -46,13 +46,14 @@ def register_custom_kernel(name: str, key: str, serialized_mlir_module: bytes) -
 def call_custom_kernel(name: str, key: str, inputs: Sequence[torch.Tensor], output_shapes: Sequence[torch.Tensor] = (),
                        donate_argnums: Sequence[int] = (), device_assignment: Sequence[int] = ()) -> list[torch.Tensor]:
     """Runs a kernel on tensors. Results are tensors of their own, on the device of the inputs (of none: of `output_shapes`); inputs are as they
-    were, those that are donated too. Raises KernelError with the report where the kernel is wrong, RuntimeError for a kernel that nobody
+    were, unless they are donated. Raises KernelError with the report where the kernel is wrong, RuntimeError for a kernel that nobody
     registered, TypeError for a tensor that it cannot be given."""
     if len(device_assignment) > 1:
         raise _unsupported(name, f"a launch on {len(device_assignment)} devices; the emulated one is alone")
     run = _program(name, key)
     arrays = [_torch_tensors.to_jax(t, f"input {i} of {name}") for i, t in enumerate(inputs)]
-    return _torch_tensors.results(_run(run, arrays), arrays, _device(inputs, output_shapes))
+    taken = _torch_tensors.addresses(arrays)  # a program that was exported may take its donated arguments away
+    return _torch_tensors.results(_run(run, arrays), taken, _device(inputs, output_shapes))
 
 
 def _device(inputs: Sequence[torch.Tensor], shapes: Sequence[Any]) -> str:

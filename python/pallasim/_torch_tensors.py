@@ -97,9 +97,13 @@ def to_torch(array: Any, taken: Sequence[int] = ()) -> torch.Tensor:
     return tensor.clone() if tensor.data_ptr() in taken else tensor
 
 
-def results(arrays: Sequence[Any], inputs: Sequence[Any], device: str) -> list[torch.Tensor]:
-    """The results of a program as tensors of their own, on the device."""
-    taken = [a.unsafe_buffer_pointer() for a in inputs if a.size]
+def addresses(arrays: Sequence[Any]) -> list[int]:
+    """Where arrays lie."""
+    return [a.unsafe_buffer_pointer() for a in arrays if a.size]
+
+
+def results(arrays: Sequence[Any], taken: list[int], device: str) -> list[torch.Tensor]:
+    """The results of a program as tensors of their own, on the device; `taken`: where its arguments lie."""
     found = []
     for array in arrays:
         tensor = to_torch(array, taken)
