@@ -22,10 +22,10 @@ from ._torch_tensors import on_device, on_host, to_jax, to_torch
 
 __all__ = ["CHIP", "JaxCallable", "VALUES", "benchmark", "function", "install", "on_device", "on_host", "seconds", "to_jax", "to_torch", "uninstall"]
 
-# What a run is held to. VALUES: what a kernel computes; loads outside that are thrown away are not spoken of, nor what the chip's
-# compiler refuses. CHIP: as the chip; each load outside is a finding, and what its compiler refuses is an error.
-VALUES = {"rules": "off", "out_of_bounds": "uninitialized"}
-CHIP = {"rules": "error", "out_of_bounds": "chip"}
+# What a run is held to. VALUES: what a kernel computes, as JAX's interpreter; a load outside gives what fresh memory holds, and only
+# `pallasim.findings()` speaks of it. CHIP: as the chip; a load outside is told even if it is thrown away, and what the compiler refuses is an error.
+VALUES: _params.Options = {"rules": "off", "out_of_bounds": "uninitialized", "findings": "collect"}
+CHIP: _params.Options = {"rules": "error", "out_of_bounds": "chip", "findings": "warn"}
 _PRESETS = {"values": VALUES, "chip": CHIP}
 
 
