@@ -110,6 +110,14 @@ def _of_device(device: Any) -> bool:
     return device is not None and torch.device(device).type == DEVICE
 
 
+def _with_tensors(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments with numbers as tensors again where the operation takes tensors: PyTorch hands them over as numbers (`x % 3`)."""
+    if not any(isinstance(a, int | float | complex) for a in args):
+        return args
+    kinds = [str(a.type) for a in op._schema.arguments]
+    return tuple(torch.tensor(a) if k == "Tensor" and isinstance(a, int | float | complex) else a for a, k in zip(args, kinds, strict=False))
+
+
 def _run(op: Any, *args: Any, **kwargs: Any) -> Any:
     """An operation of PyTorch with tensors of the device, or one that makes them."""
     asked = kwargs.get("device")
@@ -124,6 +132,7 @@ def _run(op: Any, *args: Any, **kwargs: Any) -> Any:
         below[id(host)] = host, x, host.shape
         return host
 
+    args = _with_tensors(op, args)
     if op is torch.ops.aten._copy_from.default:
         down(args[1]).copy_(down(args[0]))
         return args[1]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import _context, _emulate, _findings, _torch_tensors
+from . import _context, _emulate, _findings, _torch_device, _torch_tensors
 
 if TYPE_CHECKING:
     from ._params import Params
@@ -223,7 +223,8 @@ class JaxCallable:
         fingerprint = f"{self.name}:{next(_numbers)}"
         _makers[self.name, fingerprint] = make
         outs, out_tree = jax.tree.flatten(lowered.out_info)
-        self.output_shapes[key] = [torch.empty(o.shape, dtype=_torch_tensors.jax_dtype_to_torch(o.dtype), device="meta") for o in outs], out_tree
+        device = _torch_tensors.DEVICE if not tree.num_leaves and _torch_device.present() else "meta"  # without inputs it says where results go
+        self.output_shapes[key] = [torch.empty(o.shape, dtype=_torch_tensors.jax_dtype_to_torch(o.dtype), device=device) for o in outs], out_tree
         self.kernel_key_to_mlir_fingerprint[key] = fingerprint
         return fingerprint
 

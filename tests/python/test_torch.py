@@ -108,6 +108,13 @@ def test_results_are_memory_of_their_own():
     assert (x == 1).all() and (b == 2).all()
 
 
+def test_results_without_arguments_are_on_the_device():
+    def ones():
+        return pl.pallas_call(lambda o_ref: o_ref.__setitem__(..., jnp.ones((8, 128), jnp.float32)), out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32))()
+
+    assert torch.equal(ran(callable_of(ones)), torch.ones(8, 128, device="tpu"))
+
+
 def test_a_wrong_kernel_is_an_error_with_its_line():
     def kernel(x_ref, o_ref):
         o_ref[8 + pl.program_id(0)] = x_ref[0]
@@ -168,6 +175,8 @@ def test_operations_of_the_device_are_those_of_the_cpu():
     assert x.grad.device.type == "tpu" and torch.equal(x.grad.cpu(), y.grad)
     assert torch.tensor([1, 2], device="tpu").tolist() == [1, 2] and "tpu:0" in repr(x)
     assert torch.empty(0, 3, device="tpu").shape == (0, 3) and torch.ones(3, device="tpu").sum().item() == 3
+    whole = torch.arange(6, device="tpu", dtype=torch.int32)
+    assert (whole % 4).tolist() == [0, 1, 2, 3, 0, 1] and (whole % 4).dtype == torch.int32 and (whole.bfloat16() % 2.5).dtype == torch.bfloat16
     view = x.detach()[1:, ::2].t()
     assert view.stride() == (2, 6) and view.data_ptr() == x.data_ptr() + 24
     assert torch.accelerator.current_accelerator().type == "tpu"
@@ -298,10 +307,11 @@ print("HELION_PALLAS_INTERPRET" in __import__("os").environ)
 
 
 @helion_missing
-def test_helion():
+def test_helion(tmp_path):
     import os
 
+    (tmp_path / "program.py").write_text(HELION)  # Helion reads the source of its kernels
     env = {k: v for k, v in os.environ.items() if k != "HELION_PALLAS_INTERPRET"} | {"HELION_BACKEND": "pallas"}
-    done = subprocess.run([sys.executable, "-c", "import sys; sys.argv = ['x']\n" + HELION], capture_output=True, text=True, env=env)
+    done = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout == "matmul 1 tpu:0\nmatmul 1 tpu:0\nsoftmax 1 tpu:0\nsoftmax 1 tpu:0\nadd_to 1 tpu:0\nadd_to 0 tpu:0\nFalse\n"
