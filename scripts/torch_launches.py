@@ -1,16 +1,13 @@
 #!/usr/bin/env python3
 """What a launch of Helion's Pallas back end takes on this machine, by JAX's interpreter and by the emulator: medians of each kernel.
 
-    pip install helion; scripts/torch_launches.py [ROUNDS]
+    pip install helion; HELION_BACKEND=pallas scripts/torch_launches.py [ROUNDS]
 
-Processes take turns, interpreter, emulator, and so on, ROUNDS of each (2).
+The two take turns, ROUNDS of each (2), in one process. Milliseconds of the clock, and of the processor, which says more on a shared machine.
 """
 from __future__ import annotations
 
-import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 
@@ -18,14 +15,12 @@ import helion
 import helion.language as hl
 import torch
 
+import pallasim.torch
+
 KINDS = ("interpreter", "emulator")
+LAUNCHES = 5
 
 
-def config(*sizes: int) -> helion.Config:
-    return helion.Config(block_sizes=list(sizes))
-
-
-@helion.kernel(config=config(64, 128))
 def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     for tile in hl.tile(out.size()):
@@ -33,7 +28,6 @@ def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@helion.kernel(config=config(32))
 def softmax(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     for tile in hl.tile(x.size(0)):
@@ -41,7 +35,6 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@helion.kernel(config=config(128, 128, 128), static_shapes=True)
 def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     m, k = x.size()
     n = y.size(1)
@@ -54,53 +47,46 @@ def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return out
 
 
-def kernels(kind: str):
-    """Name, kernel, arguments and reference."""
-    def normal(*shape):
-        return torch.randn(*shape).to("cpu" if kind == "interpreter" else "tpu")
-
-    yield "add 256x256", add, (normal(256, 256), normal(256, 256)), lambda x, y: x + y
-    yield "softmax 256x256", softmax, (normal(256, 256),), lambda x: torch.softmax(x, 1)
-    yield "matmul 256x256x256", matmul, (normal(256, 256), normal(256, 256)), lambda x, y: x @ y
+CASES = ((add, (64, 128), 2, lambda x, y: x + y), (softmax, (32,), 1, lambda x: torch.softmax(x, 1)), (matmul, (128, 128, 128), 2, lambda x, y: x @ y))
 
 
-def measure(kind: str, launches: int = 15) -> dict[str, float]:
-    """Median milliseconds of a launch, once it is warm. Raises where a result is wrong, or somebody else ran the kernel."""
-    import pallasim
-
-    if kind == "emulator":
-        import pallasim.torch
-        pallasim.torch.install("tpu-7x", findings="collect")
-    found = {}
-    for name, kernel, args, reference in kernels(kind):
-        before = pallasim.launch_count()
+def measure(kind: str, case: tuple, kernels: dict) -> tuple[float, float]:
+    """Median milliseconds of a warm launch, by the clock and of the processor. Raises where a result is wrong, or the other one ran it."""
+    f, sizes, count, reference = case
+    emulated = kind == "emulator"
+    if emulated:
+        pallasim.torch.install("tpu-7x")
+    else:
+        pallasim.torch.uninstall()
+    if (f, kind) not in kernels:
+        config = helion.Config(block_sizes=list(sizes))
+        kernels[f, kind] = helion.kernel(f, config=config, backend="pallas", static_shapes=True, pallas_interpret=not emulated)
+    kernel, args = kernels[f, kind], [torch.randn(256, 256).to("tpu" if emulated else "cpu") for _ in range(count)]
+    before = pallasim.launch_count()
+    for _ in range(2):
         torch.testing.assert_close(kernel(*args).cpu(), reference(*(a.cpu() for a in args)), rtol=1e-3, atol=1e-3)
-        if (pallasim.launch_count() > before) != (kind == "emulator"):
-            raise RuntimeError(f"{name}: {pallasim.launch_count() - before} launches of the emulator, with the {kind}")
+    clocks, times = (time.perf_counter, time.process_time), []
+    for _ in range(LAUNCHES):
+        start = [clock() for clock in clocks]
         kernel(*args)
-        times = []
-        for _ in range(launches):
-            start = time.perf_counter()
-            kernel(*args)
-            times.append(time.perf_counter() - start)
-        found[name] = 1e3 * statistics.median(times)
-    return found
+        times.append([1e3 * (clock() - s) for clock, s in zip(clocks, start)])
+    if pallasim.launch_count() - before != (2 + LAUNCHES) * emulated:
+        raise RuntimeError(f"{f.__name__}: {pallasim.launch_count() - before} launches of the emulator, with the {kind}")
+    wall, processor = map(statistics.median, zip(*times))
+    return wall, processor
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--measure"]:
-        print(json.dumps(measure(sys.argv[2])))
-        return
-    rounds, results = int((sys.argv[1:] or ["2"])[0]), {kind: [] for kind in KINDS}
-    for _ in range(rounds):
-        for kind in KINDS:
-            env = os.environ | {"HELION_BACKEND": "pallas", "HELION_PALLAS_INTERPRET": "1" if kind == "interpreter" else ""}
-            run = subprocess.run([sys.executable, __file__, "--measure", kind], env=env, stdout=subprocess.PIPE, text=True, check=True)
-            results[kind].append(json.loads(run.stdout.splitlines()[-1]))
-            print(kind, {name: f"{ms:.2f} ms" for name, ms in results[kind][-1].items()}, flush=True)
-    for name in results["emulator"][0]:
-        slow, fast = (statistics.median(r[name] for r in results[kind]) for kind in KINDS)
-        print(f"{name:20} {slow:9.2f} ms {fast:9.2f} ms  {slow / fast:6.1f}x")
+    kernels, rounds = {}, int((sys.argv[1:] or ["2"])[0])
+    pallasim.torch.install("tpu-7x")  # the device is there from the beginning
+    for case in CASES:
+        found = {kind: [] for kind in KINDS}
+        for _ in range(rounds):
+            for kind in KINDS:
+                found[kind].append(measure(kind, case, kernels))
+                print(f"{case[0].__name__:8} {kind:12} {found[kind][-1][0]:8.2f} ms, {found[kind][-1][1]:8.2f} ms of the processor", flush=True)
+        (slow, slow_processor), (fast, fast_processor) = ([statistics.median(x) for x in zip(*found[kind])] for kind in KINDS)
+        print(f"{case[0].__name__:8} {slow / fast:.1f}x by the clock, {slow_processor / fast_processor:.1f}x of the processor", flush=True)
 
 
 if __name__ == "__main__":
