@@ -208,8 +208,7 @@ class JaxCallable:
         jit_fn = self.jit_fn  # not self: the maker outlives no callable
 
         def make() -> _Run:
-            with _adopting():
-                compiled = jit_fn.lower(*shapes, **named).compile()
+            compiled = jit_fn.lower(*shapes, **named).compile()
 
             def run(arrays: list[Any]) -> Sequence[Any]:
                 positional, keywords = jax.tree.unflatten(tree, arrays)
@@ -218,26 +217,13 @@ class JaxCallable:
 
             return run
 
-        with _adopting():
-            lowered = jit_fn.lower(*shapes, **named)
+        outs, out_tree = jax.tree.flatten(jit_fn.eval_shape(*shapes, **named))
         fingerprint = f"{self.name}:{next(_numbers)}"
         _makers[self.name, fingerprint] = make
-        outs, out_tree = jax.tree.flatten(lowered.out_info)
         device = _torch_tensors.DEVICE if not tree.num_leaves and _torch_device.present() else "meta"  # without inputs it says where results go
         self.output_shapes[key] = [torch.empty(o.shape, dtype=_torch_tensors.jax_dtype_to_torch(o.dtype), device=device) for o in outs], out_tree
         self.kernel_key_to_mlir_fingerprint[key] = fingerprint
         return fingerprint
-
-
-class _adopting:
-    """Errors of a lowering are ours already; those of launches that constants need become ours."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, tb: Any) -> None:
-        if error is not None:
-            _findings.adopt(error)
 
 
 def _forget(name: str, fingerprints: Mapping[str, str]) -> None:
