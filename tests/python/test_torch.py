@@ -246,19 +246,18 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("device", ["tpu", "cpu"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_inductor(name, device, monkeypatch):
+def test_inductor(name, device):
     """On "tpu" its code for TPUs, which exports; on "cpu" its code for the interpreter, with interpret=True."""
     import torch._inductor.config as inductor
 
-    monkeypatch.setattr(inductor, "compile_threads", 1)
-    monkeypatch.setattr(inductor, "cpu_backend", "pallas")
     x64 = jax.config.jax_enable_x64
     f, count = PROGRAMS[name]
     torch.manual_seed(1)
     args = [torch.randn(16, 128) for _ in range(count)]
     torch._dynamo.reset()
     try:
-        out = ran(torch.compile(f), *(a.clone().to(device) for a in args))
+        with inductor.patch(compile_threads=1, cpu_backend="pallas"):
+            out = ran(torch.compile(f), *(a.clone().to(device) for a in args))
     finally:
         jax.config.update("jax_enable_x64", x64)  # Inductor sets it as it needs it
     torch.testing.assert_close(out.cpu(), f(*(a.clone() for a in args)))
