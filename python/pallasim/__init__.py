@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _MODULES = ("compat", "testing")
+_OPTIONAL = ("torch",)  # need a package that may be missing, so that `from pallasim import *` leaves them out
 _WHERE = {
     "Params": "_params", "MACHINES": "_params",
     "emulate": "_emulate", "install": "_emulate", "uninstall": "_emulate", "prepare": "_lowering",
@@ -63,7 +64,7 @@ if TYPE_CHECKING:  # `as` exports a name to checkers
 if not TYPE_CHECKING:  # to a checker, a name that is not imported above does not exist
     def __getattr__(name: str) -> Any:
         where = _WHERE.get(name) or _HOOKS.get(name)
-        if where is None and name not in _MODULES:
+        if where is None and name not in _MODULES and name not in _OPTIONAL:
             raise AttributeError(f"module 'pallasim' has no attribute '{name}'")
         import importlib
 

@@ -48,7 +48,7 @@ def _hide_frames() -> None:
         hide(os.path.dirname(__file__))
 
 
-_overridden: set[str] = set()
+_overridden: set[tuple[str, str]] = set()
 
 
 def explain(name: str) -> None:
@@ -62,11 +62,24 @@ def explain(name: str) -> None:
             _override(mlir, prim, name)
 
 
-def _override(mlir: Any, prim: Any, name: str) -> None:
-    if name in _overridden:
+def register_for(platform: str) -> None:
+    """Our rules for programs that are exported for another platform and run here. Safe to call often."""
+    from jax._src.interpreters import mlir
+
+    from ._capture import jaxver
+
+    register()
+    with _lock:
+        for name, path in _PRIMITIVES.items():
+            if (prim := jaxver.find(path, load=True)) is not None:
+                _override(mlir, prim, name, platform)
+
+
+def _override(mlir: Any, prim: Any, name: str, platform: str = "cpu") -> None:
+    if (name, platform) in _overridden:
         return
-    _overridden.add(name)
-    before = mlir._platform_specific_lowerings["cpu"].get(prim) or mlir._lowerings.get(prim)
+    _overridden.add((name, platform))
+    before = mlir._platform_specific_lowerings[platform].get(prim) or mlir._lowerings.get(prim)
     default = getattr(before, "rule", before)
 
     def rule(ctx: Any, *in_nodes: Any, **params: Any) -> Sequence[Any]:
@@ -78,7 +91,7 @@ def _override(mlir: Any, prim: Any, name: str) -> None:
                 return default(ctx, *in_nodes, **params)
         return lower(ctx, *in_nodes, primitive=name, options=options, **params)
 
-    mlir.register_lowering(prim, rule, platform="cpu")
+    mlir.register_lowering(prim, rule, platform=platform)
 
 
 def prepare() -> None:
