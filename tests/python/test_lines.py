@@ -170,8 +170,8 @@ def sorted_rows():
     return call(kernel)
 
 
-def halves():
-    x = jnp.ones((128, 128), jnp.float16)
+def narrow_floats():
+    x = jnp.ones((128, 128), jnp.float8_e4m3fn)
 
     def kernel(x_ref, o_ref):
         o_ref[...] = jax.lax.dot(x_ref[...], x_ref[...], preferred_element_type=jnp.float32)  # here
@@ -413,7 +413,7 @@ CASES = {
     "PS-TPU-001": (odd_blocks, TPU, "# here"),
     "PS-TPU-002": (two_semantics, TPU, "# the launch"),
     "PS-TPU-003": (sorted_rows, TPU, "# here"),
-    "PS-TPU-004": (halves, {"machine": "tpu-v6e"}, "# here"),
+    "PS-TPU-004": (narrow_floats, {"machine": "tpu-v6e"}, "# here"),
     "PS-TPU-005": (load_from_hbm, TPU, "# here"),
     "PS-TPU-006": (bools, TPU, "# here"),
     "PS-TPU-007": (slices, TPU, "# here"),

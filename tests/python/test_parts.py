@@ -56,7 +56,7 @@ def copies(x_ref, o_ref, scratch, sems):
 
 @pytest.mark.parametrize("workers", [1, 2, 8])
 def test_copies(workers):
-    x = normal(1001, 1024)
+    x = normal(1001, 8, 128)
     anywhere = pl.BlockSpec(memory_space=pl.ANY)
     with pallasim.emulate("tpu-v5e", workers=workers):
         got = pl.pallas_call(copies, out_shape=x, in_specs=[anywhere], out_specs=anywhere,
@@ -73,7 +73,7 @@ def moved(x_ref, o_ref, sem):
 
 def test_a_copy_within_one_memory_is_the_same_for_every_number_of_workers():
     """The output is the input's memory: the sides share bytes, under two names."""
-    x = normal(1001, 1024)
+    x = normal(1001, 8, 128)
     anywhere = pl.BlockSpec(memory_space=pl.ANY)
     got = []
     for workers in (1, 2, 8):
