@@ -35,6 +35,13 @@ bool multiplies(int64_t generation, DType a, DType b) {
          (in(a, {DType::F32, DType::BF16}) || in(b, {DType::F8E5M2, DType::F8E4M3FN}));
 }
 
+// Of one integer twice, so that the compiler knows what comes of it.
+bool is_trivial(const ir::Op& op, DType t) {
+  if (op.operands.size() != 2 || op.operands[0] != op.operands[1] || ir::is_float(t)) return false;
+  const auto codes = {C::max, C::min, C::and_, C::or_, C::xor_, C::sub, C::eq, C::ne, C::lt, C::le, C::gt, C::ge};
+  return std::find(codes.begin(), codes.end(), op.code) != codes.end();
+}
+
 }  // namespace
 
 void TpuRules::check() {
@@ -42,7 +49,7 @@ void TpuRules::check() {
   for (const ir::Scratch& s : m_.scratch) memory_type(s.type->dtype, s.name);
   for (const ir::Body& b : m_.bodies) {
     graph_ = &b.graph;
-    defined_.clear(), loops_.clear(), squeezed_.clear(), divisors_.clear();
+    defined_.clear(), loops_.clear(), folded_.clear(), squeezed_.clear(), divisors_.clear();
     note_blocks(b.graph);
     region(b.graph.region);
   }
@@ -79,6 +86,7 @@ void TpuRules::region(const ir::Region& r) {
     for (ir::ValueId v : op.results) defined_[v] = &op;
     if (op.code == C::for_) loops_[op.regions[0].args[0]] = &op;
     has_barrier_ |= op.code == C::get_barrier_semaphore;
+    if (op.results.size() > 0) is_folded(op);
     operation(op);
     for (const ir::Region& inner : op.regions) region(inner);
   }
@@ -142,14 +150,20 @@ void TpuRules::operation(const ir::Op& op) {
   }
 }
 
+// Whether the compiler knows what comes of it before types matter: it is made of constants.
+bool TpuRules::is_folded(const ir::Op& op) {
+  const bool known =
+      op.code == C::constant ||
+      (!op.operands.empty() && op.regions.empty() && op.code != C::optimization_barrier &&
+       std::all_of(op.operands.begin(), op.operands.end(), [&](ir::ValueId v) { return folded_.contains(v); }));
+  if (known) folded_.insert(op.results.begin(), op.results.end());
+  return known;
+}
+
 // The compiler itself, asked operation by operation (tests/tpu_compiler/type_table.py).
 void TpuRules::lacks(const ir::Op& op) {
   if (op.operands.empty() || op.results.empty()) return;
-  const auto is_constant = [&](ir::ValueId v) {
-    const auto it = defined_.find(v);
-    return it != defined_.end() && it->second->code == C::constant;
-  };
-  if (std::all_of(op.operands.begin(), op.operands.end(), is_constant)) return;  // folded before types matter
+  if (is_folded(op) || is_trivial(op, in(op, 0).dtype)) return;
   const ir::Type& x = in(op, 0);
   std::string types(ir::name(x.dtype));
   if (op.code == C::convert) types.append(">").append(ir::name(out(op).dtype));

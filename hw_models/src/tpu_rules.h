@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "rules.h"
@@ -28,6 +29,7 @@ class TpuRules {
   void region(const ir::Region&);
   void operation(const ir::Op&);
   void lacks(const ir::Op&);
+  bool is_folded(const ir::Op&);
   void forms(const ir::Op&);
   void arithmetic(const ir::Op&);
   void memory_type(ir::DType, const std::string& name);
@@ -65,6 +67,7 @@ class TpuRules {
   std::unordered_map<ir::ValueId, const ir::Op*> defined_;
   std::unordered_map<ir::ValueId, const ir::Op*> loops_;  // by index
   std::unordered_map<ir::ValueId, int64_t> divisors_;
+  std::unordered_set<ir::ValueId> folded_;
   bool has_barrier_ = false;
   std::unordered_map<ir::ValueId, std::vector<bool>>
       squeezed_;  // refs of blocks: which dims of the block the ref lacks
