@@ -93,27 +93,43 @@ void DebugRun::keep() {
   thin();
 }
 
-// Snapshots are the closer together the nearer they are.
+// Snapshots are the closer together the nearer they are. What a kernel writes once costs its bytes whatever lies
+// between: a snapshot without which next to nothing is freed stays.
 void DebugRun::thin() {
   const size_t most = checks_ ? 24 : 256;  // what detectors know is not shared
-  while (kept_.size() > 3 && (kept_.size() > most || bytes_ > limit_)) {
-    auto worst = kept_.end();
-    double least = std::numeric_limits<double>::infinity();
+  while (kept_.size() > 3 && (kept_.size() > most || bytes_ > std::max(limit_, stuck_))) {
+    std::vector<std::pair<double, Keeping::iterator>> missed;  // how much each would be
     for (auto it = std::next(kept_.begin()); it != kept_.end(); ++it) {
       if (it->first == moment_) continue;
       const auto next = std::next(it) == kept_.end() ? it : std::next(it);
       const auto gap = static_cast<double>(next->first - std::prev(it)->first);
-      const double weight = gap / (std::abs(static_cast<double>(moment_ - it->first)) + 1);
-      if (weight < least) least = weight, worst = it;
+      missed.emplace_back(gap / (std::abs(static_cast<double>(moment_ - it->first)) + 1), it);
     }
-    if (worst == kept_.end()) return;
-    bytes_ -= worst->second.bytes;
-    if (const auto before = std::prev(worst), after = std::next(worst); after != kept_.end()) {
-      bytes_ -= after->second.bytes;
-      bytes_ += after->second.bytes = after->second.snapshot.memory.apart(before->second.snapshot.memory);
+    // What two snapshots have in common is looked at page by page: of few, and of some that hold much.
+    const auto few = missed.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(3, missed.size()));
+    std::partial_sort(missed.begin(), few, missed.end(),
+                      [](const auto& x, const auto& y) { return x.first < y.first; });
+    const auto some = few + std::min<std::ptrdiff_t>(3, missed.end() - few);
+    std::partial_sort(few, some, missed.end(),
+                      [](const auto& x, const auto& y) { return x.second->second.bytes > y.second->second.bytes; });
+    const bool anyway = kept_.size() > most || bytes_ > 2 * limit_;
+    if (std::none_of(missed.begin(), some, [&](const auto& m) { return drop(m.second, anyway); })) {
+      stuck_ = bytes_ + (int64_t{1} << 20);
+      return;
     }
-    kept_.erase(worst);
   }
+}
+
+bool DebugRun::drop(Keeping::iterator at, bool anyway) {
+  const auto before = std::prev(at), after = std::next(at);
+  const int64_t with = at->second.bytes + (after == kept_.end() ? 0 : after->second.bytes);
+  const int64_t without =
+      after == kept_.end() ? 0 : after->second.snapshot.memory.apart(before->second.snapshot.memory);
+  if (with - without < std::max<int64_t>(at->second.bytes / 4, int64_t{1} << 16) && !anyway) return false;
+  bytes_ += without - with;
+  if (after != kept_.end()) after->second.bytes = without;
+  kept_.erase(at);
+  return true;
 }
 
 void DebugRun::restore(int64_t moment) {

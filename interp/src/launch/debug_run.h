@@ -65,10 +65,12 @@ class DebugRun : private StopPoints {
     std::vector<int64_t> last;
     int64_t bytes = 0;  // that the one before does not share
   };
+  using Keeping = std::map<int64_t, Kept>;  // by moment
   using Clock = std::chrono::steady_clock;
   void keep();
   void thin();
-  void restore(int64_t moment);  // of a snapshot
+  bool drop(Keeping::iterator, bool anyway);  // whether that frees memory; it goes `anyway`, or not without
+  void restore(int64_t moment);               // of a snapshot
   bool due() const;
 
   const Plan& plan_;
@@ -81,8 +83,9 @@ class DebugRun : private StopPoints {
   std::optional<Publisher> publisher_;
   std::optional<Scheduler> scheduler_;
   std::optional<Snapshots> snapshots_;
-  std::map<int64_t, Kept> kept_;  // by moment
+  Keeping kept_;
   int64_t moment_ = 0, bytes_ = 0;
+  int64_t stuck_ = 0;  // below so many bytes nothing is left out that would free some
   int32_t thread_ = -1;
   const Step* place_ = nullptr;
   std::vector<int64_t> last_;  // by thread
