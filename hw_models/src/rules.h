@@ -21,6 +21,14 @@ void check_fit(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 bool tpu_has(ir::OpCode, int64_t jax);
 bool triton_has(ir::OpCode);
 
+// Rows of the tiles that an array of so many rows lies in on a TPU: narrow elements fill large ones (jax
+// pallas/mosaic/tpu_info.py, get_sublane_tiling, 0.10.2) where these divide the rows (libtpu 0.0.42).
+inline int64_t tile_rows(ir::DType t, int64_t rows) {
+  const int bits = ir::bit_width(t);
+  const int64_t large = 8 * (32 / bits);
+  return bits < 16 && rows % large == 0 ? large : bits == 2 ? 16 : 8;
+}
+
 // The minor version of the JAX whose compiler is held: 12 for 0.12.0; 10, the oldest known, for a module that names
 // none (`jax`).
 inline int64_t jax_minor(const ir::Module& m) {

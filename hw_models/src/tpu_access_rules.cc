@@ -110,9 +110,8 @@ bool TpuRules::is_loadable(const ir::Op& op, const ir::Type& ref, const char* wh
 bool TpuRules::is_element(const ir::Op& op, const ir::Type& t) {
   if (!tpu_lacks("load", t.is_scalar() ? "scalar" : "vector", ir::name(t.dtype), p_.generation, jax_)) return true;
   add("PS-TPU-004",
-      fmt::format("{} {}{}, which the compiler of {} does not take",
-                  op.code == ir::OpCode::get ? "a load of" : "a store of", ir::name(t.dtype),
-                  t.is_scalar() ? " scalars" : "", p_.name),
+      fmt::format("{} {}{}, which the compiler of {} does not take", is_load(op) ? "a load of" : "a store of",
+                  ir::name(t.dtype), t.is_scalar() ? " scalars" : "", p_.name),
       op.loc, "keep them in another type: as integers of their width, say (jax.lax.bitcast_convert_type)");
   return false;
 }

@@ -62,13 +62,6 @@ int64_t TpuRules::derived_divisor(ir::ValueId v, int depth) {
 
 namespace {
 
-// Of arrays whose elements of less than 16 bits fill large tiles these are larger.
-int64_t tile_rows(const ir::Type& t) {
-  const int bits = ir::bit_width(t.dtype);
-  const int64_t large = 8 * (32 / bits);
-  return bits < 16 && t.dims[t.dims.size() - 2].size % large == 0 ? large : 8;
-}
-
 // Where a part of a dimension may begin, given as a step: all multiples of it. The part has `size` of the dimension's
 // `all` elements; those of one word (`packed`) and of one tile stay together, and a part of several tiles has whole
 // ones.
@@ -113,7 +106,7 @@ void TpuRules::copied(const ir::Op& op, ir::ValueId ref, std::span<const ir::Vie
     if (rank == 1) part.packed = part.tile = p_.lanes * (32 / bits);
     else if (d + 1 == rank) part.packed = p_.lanes;
     else if (bits == 32 && t.dims[rank - 1].size <= p_.lanes) continue;
-    else part.packed = 32 / bits, part.tile = tile_rows(t);
+    else part.packed = 32 / bits, part.tile = tile_rows(t.dtype, part.all);
     const int64_t step = part.step();
     const int64_t known = e.start.is_operand() ? divisor(op.operands[static_cast<size_t>(e.start.operand)]) : 0;
     if (e.start.is_operand() ? part.begins_at_multiples(known == 0 ? part.tile : std::gcd(known, part.tile))
@@ -150,7 +143,7 @@ static bool is_word(const ir::Type& t) { return t.dtype == ir::DType::Bool || ir
 static int64_t row_unit(const ir::Type& t, const ir::view::Entry& rows) {
   const bool one = !rows.is_slice() || rows.size == ir::ViewInt(1);
   if (is_word(t)) return one || t.dims.back().size <= 128 ? 1 : 8;
-  return tile_rows(t);
+  return tile_rows(t.dtype, t.dims[t.dims.size() - 2].size);
 }
 
 // Rows are taken with a stride where they lie one behind the other; narrow ones only by loads of a later compiler
@@ -161,7 +154,7 @@ void TpuRules::strides(const ir::Op& op, ir::ValueId ref, std::span<const ir::Vi
   if (!index || index->has_arrays() || t.space == ir::Space::Smem || view.size() > 1) return;
   const auto strided = [](const ir::view::Entry& e) { return e.is_slice() && e.stride != ir::ViewInt(1); };
   if (std::none_of(index->entries.begin(), index->entries.end(), strided)) return;
-  const bool loads = op.code == OpCode::get;
+  const bool loads = is_load(op);
   const char* const what = loads ? "load from" : "store to";
   const auto refuse = [&](std::string why, const char* hint) {
     add("PS-TPU-005", fmt::format("a {} {} with a stride{}", what, name_of(ref), why), op.loc, hint);

@@ -125,15 +125,14 @@ class Launch {
                              p_.lanes * p_.sublanes, least));
   }
 
-  // Narrow elements lie in tiles of more rows (jax pallas/mosaic/tpu_info.py, get_sublane_tiling, 0.10.2) where these
-  // divide the array's rows, and blocks are whole tiles (libtpu's error E2002). libtpu 0.0.42, of JAX 0.10.2, says so
-  // for elements of less than 16 bits; 0.0.52 no longer does.
+  // Blocks are whole tiles (libtpu's error E2002): libtpu 0.0.42, of JAX 0.10.2, says so for elements of less than 16
+  // bits; 0.0.52 no longer does.
   void large_tiles(const ir::Operand& o, int64_t rows) {
     const ir::DType t = o.array->dtype;
     const int64_t all = o.array->dims[o.block.size() - 2].size;
     const int bits = ir::bit_width(t);
     if (jax_minor(m_) >= 11 || t == ir::DType::Bool || bits >= 16 || rows == all) return;
-    const int64_t large = p_.sublanes * (32 / bits), unit = all % large == 0 ? large : bits == 2 ? 16 : 8;
+    const int64_t unit = tile_rows(t, all);
     if (rows % unit == 0) return;
     refuse_block(o,
                  fmt::format("blocks of {} rows of {}, whose elements of {} bits lie in tiles of {} rows", rows, o.name,

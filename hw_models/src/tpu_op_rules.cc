@@ -86,7 +86,7 @@ void TpuRules::region(const ir::Region& r) {
     for (ir::ValueId v : op.results) defined_[v] = &op;
     if (op.code == C::for_) loops_[op.regions[0].args[0]] = &op;
     has_barrier_ |= op.code == C::get_barrier_semaphore;
-    if (op.results.size() > 0) is_folded(op);
+    fold(op);
     operation(op);
     for (const ir::Region& inner : op.regions) region(inner);
   }
@@ -150,20 +150,18 @@ void TpuRules::operation(const ir::Op& op) {
   }
 }
 
-// Whether the compiler knows what comes of it before types matter: it is made of constants.
-bool TpuRules::is_folded(const ir::Op& op) {
-  const bool known =
-      op.code == C::constant ||
-      (!op.operands.empty() && op.regions.empty() && op.code != C::optimization_barrier &&
-       std::all_of(op.operands.begin(), op.operands.end(), [&](ir::ValueId v) { return folded_.contains(v); }));
-  if (known) folded_.insert(op.results.begin(), op.results.end());
-  return known;
+// What is made of constants the compiler knows before types matter.
+void TpuRules::fold(const ir::Op& op) {
+  const auto known = [&](ir::ValueId v) { return folded_.contains(v); };
+  if (op.code == C::constant || (!op.operands.empty() && op.regions.empty() && op.code != C::optimization_barrier &&
+                                 std::all_of(op.operands.begin(), op.operands.end(), known)))
+    folded_.insert(op.results.begin(), op.results.end());
 }
 
 // The compiler itself, asked operation by operation (tests/tpu_compiler/type_table.py).
 void TpuRules::lacks(const ir::Op& op) {
   if (op.operands.empty() || op.results.empty()) return;
-  if (is_folded(op) || is_trivial(op, in(op, 0).dtype)) return;
+  if (folded_.contains(op.results[0]) || is_trivial(op, in(op, 0).dtype)) return;
   const ir::Type& x = in(op, 0);
   std::string types(ir::name(x.dtype));
   if (op.code == C::convert) types.append(">").append(ir::name(out(op).dtype));

@@ -29,7 +29,7 @@ class TpuRules {
   void region(const ir::Region&);
   void operation(const ir::Op&);
   void lacks(const ir::Op&);
-  bool is_folded(const ir::Op&);
+  void fold(const ir::Op&);
   void forms(const ir::Op&);
   void arithmetic(const ir::Op&);
   void memory_type(ir::DType, const std::string& name);
@@ -55,6 +55,7 @@ class TpuRules {
   int64_t divisor(ir::ValueId, int depth = 0);
   int64_t derived_divisor(ir::ValueId, int depth);
   void barrier();
+  static bool is_load(const ir::Op& op) { return op.code == ir::OpCode::get || op.code == ir::OpCode::masked_load; }
   bool is_element(const ir::Op&, const ir::Type&);
   bool is_loadable(const ir::Op&, const ir::Type& ref, const char* what);
   std::string name_of(ir::ValueId) const;
@@ -67,7 +68,7 @@ class TpuRules {
   std::unordered_map<ir::ValueId, const ir::Op*> defined_;
   std::unordered_map<ir::ValueId, const ir::Op*> loops_;  // by index
   std::unordered_map<ir::ValueId, int64_t> divisors_;
-  std::unordered_set<ir::ValueId> folded_;
+  std::unordered_set<ir::ValueId> folded_;  // made of constants
   bool has_barrier_ = false;
   std::unordered_map<ir::ValueId, std::vector<bool>>
       squeezed_;  // refs of blocks: which dims of the block the ref lacks

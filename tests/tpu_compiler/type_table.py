@@ -12,9 +12,6 @@ import pathlib
 import re
 from typing import Any
 
-import cases
-from cases import op_cases
-
 GENERATION = {"tpu-v4": 4, "tpu-v5e": 5, "tpu-v5p": 5, "tpu-v6e": 6, "tpu-7x": 7}
 LATER = 11  # the minor version of JAX from which the newer compiler holds
 # Cases of several operations, of which the table could not tell which one is refused.
@@ -81,8 +78,6 @@ def main() -> None:
             for generations, ts in sorted(by.items()):
                 print(f"{op},{form},{' '.join(sorted(ts))},{' '.join(map(str, generations))},{until}", file=out)
 
-
-assert cases.VECTOR and op_cases.DTYPES
 
 if __name__ == "__main__":
     main()

@@ -1,7 +1,6 @@
 #include "debug_run.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "float_environment.h"
 #include "population.h"
