@@ -105,10 +105,7 @@ def attention(heads: int, seq: int, dim: int, bq: int, bk: int, warps: int, stag
 def mosaic_matmul(m: int, n: int, k: int, **config: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     from jax.experimental.pallas.ops.gpu import hopper_matmul_mgpu as mm
 
-    wg = {"M": mm.MatmulDimension.M, "N": mm.MatmulDimension.N}
-    config = config | {"wg_dimension": wg[config["wg_dimension"]]}
-    if config.get("cluster_dimension"):
-        config["cluster_dimension"] = wg[config["cluster_dimension"]]
+    config = {k: getattr(mm.MatmulDimension, v) if v in ("M", "N") else v or None for k, v in config.items()}
     sum_to = {"c": None} if "c" in inspect.signature(mm.matmul).parameters else {}
     return functools.partial(mm.matmul, config=mm.TuningConfig(**config), **sum_to), (S((m, k), jnp.float16), S((k, n), jnp.float16))
 
@@ -120,7 +117,8 @@ def mosaic_attention(batch: int, seq: int, heads: int, dim: int, **config: int) 
     return functools.partial(at.attention, config=at.TuningConfig(**config)), (x, x, x)
 
 
-def rows() -> Iterator[Row]:
+def rows(seed: int | None = None) -> Iterator[Row]:
+    """Those that were chosen; with a seed others that it makes up."""
     def one(family: str, make: Any, problem: dict[str, Any], config: dict[str, Any]) -> Iterator[Row]:
         try:
             f, shapes = make(**problem, **config)
@@ -129,6 +127,9 @@ def rows() -> Iterator[Row]:
             return
         yield family, problem, config, f, shapes
 
+    if seed is not None:
+        yield from fresh(one, seed)
+        return
     for kind, n in itertools.product(("add", "exp", "tanh"), (1 << 20, 1 << 24, 1 << 26)):
         for block, warps in ((1024, 4), (4096, 4), (4096, 8)):
             yield from one(f"triton elementwise {kind}", functools.partial(elementwise, kind=kind), {"n": n}, {"block": block, "warps": warps})
@@ -156,6 +157,80 @@ def rows() -> Iterator[Row]:
         for bq, bkv, steps in ((64, 64, 2), (64, 128, 2), (64, 128, 4), (128, 128, 2)):
             yield from one("mosaic attention", mosaic_attention, {"batch": 1, "seq": seq, "heads": heads, "dim": dim},
                            {"block_q": bq, "block_kv": bkv, "max_concurrent_steps": steps})
+    yield from swept(one, 4096, 4096, 4096, 400)
+    yield from later(one)
+
+
+def later(one: Any) -> Iterator[Row]:
+    """Problems that were measured when the constants were there."""
+    yield from swept(one, 3072, 5120, 2048, 100)
+    yield from swept(one, 1024, 2048, 1024, 60)
+    for n, (block, warps) in itertools.product((1 << 22, 3 << 24), ((2048, 4), (8192, 8), (1024, 8))):
+        yield from one("triton elementwise add", functools.partial(elementwise, kind="add"), {"n": n}, {"block": block, "warps": warps})
+    for (r, c), warps in itertools.product(((2048, 2048), (20000, 256), (1056, 16384)), (2, 4, 16)):
+        yield from one("triton softmax", softmax, {"rows": r, "cols": c}, {"warps": warps})
+    for (r, c), (per, warps) in itertools.product(((8192, 4096), (65536, 256)), ((1, 2), (2, 4), (8, 4))):
+        yield from one("triton row sum", row_sum, {"rows": r, "cols": c}, {"per": per, "warps": warps})
+    for (m, n, k), (bm, bn, bk), (warps, stages) in itertools.product(
+            ((3072, 3072, 1536), (768, 2048, 3072), (2560, 640, 2048)), ((64, 64, 64), (128, 64, 32), (128, 128, 64), (128, 256, 64), (64, 128, 32)),
+            ((4, 3), (8, 3), (8, 4))):
+        if m % bm == 0 and n % bn == 0 and (warps == 4 or bm == 128):
+            yield from one("triton matmul", matmul, {"m": m, "n": n, "k": k}, {"bm": bm, "bn": bn, "bk": bk, "warps": warps, "stages": stages})
+    for (heads, seq, dim), (bq, bk, warps, stages) in itertools.product(((32, 1024, 64), (8, 4096, 128)), ((64, 64, 4, 3), (128, 64, 8, 3), (128, 32, 4, 2), (64, 128, 8, 2))):
+        yield from one("triton attention", attention, {"heads": heads, "seq": seq, "dim": dim}, {"bq": bq, "bk": bk, "warps": warps, "stages": stages})
+    for (batch, seq, heads, dim), (bq, bkv, steps) in itertools.product(((2, 2048, 8, 64), (1, 2048, 16, 128), (4, 1024, 16, 64)),
+                                                                       ((64, 64, 2), (64, 64, 4), (64, 128, 3), (128, 64, 2), (128, 128, 2), (128, 128, 4))):
+        yield from one("mosaic attention", mosaic_attention, {"batch": batch, "seq": seq, "heads": heads, "dim": dim},
+                       {"block_q": bq, "block_kv": bkv, "max_concurrent_steps": steps})
+
+
+def fresh(one: Any, seed: int) -> Iterator[Row]:
+    """Problems and configurations that nobody has chosen."""
+    rng = np.random.default_rng(seed)
+
+    def any_of(*values: Any) -> Any:
+        return values[rng.integers(len(values))]
+
+    for _ in range(3):
+        yield from swept(one, *(256 * int(rng.integers(4, 21)) for _ in range(3)), 16, seed)
+    for _ in range(16):
+        m, n, k = (128 * int(rng.integers(4, 33)) for _ in range(3))
+        tm, tn = any_of(64, 128), any_of(64, 128, 256)
+        yield from one("mosaic matmul", mosaic_matmul, {"m": m // (2 * tm) * 2 * tm, "n": n // (2 * tn) * 2 * tn or 2 * tn, "k": k},
+                       {"tile_m": tm, "tile_n": tn, "tile_k": 64, "max_concurrent_steps": any_of(2, 3, 4), "epi_tile_n": 64, "epi_tile_m": 64,
+                        "wg_dimension": any_of("M", "N")})
+    for _ in range(2):
+        problem = {"batch": any_of(1, 2, 4), "seq": 512 * int(rng.integers(2, 9)), "heads": any_of(4, 8, 16), "dim": any_of(64, 128)}
+        for bq, bkv, steps in itertools.product((64, 128), (64, 128), (2, 3)):
+            yield from one("mosaic attention", mosaic_attention, problem, {"block_q": bq, "block_kv": bkv, "max_concurrent_steps": steps})
+    for _ in range(4):
+        m, n, k = (256 * int(rng.integers(2, 15)) for _ in range(3))
+        for _ in range(10):
+            bm = any_of(64, 128)
+            config = {"bm": bm, "bn": any_of(64, 128, 256), "bk": any_of(32, 64), "warps": 4 if bm == 64 else any_of(4, 8), "stages": any_of(2, 3, 4)}
+            yield from one("triton matmul", matmul, {"m": m, "n": n, "k": k}, config)
+    for _ in range(2):
+        problem = {"heads": any_of(8, 16, 32), "seq": 512 * int(rng.integers(2, 9)), "dim": any_of(64, 128)}
+        for bq, bk in itertools.product((64, 128), (32, 64, 128)):
+            config = {"bq": bq, "bk": bk, "warps": 4 if bq == 64 else any_of(4, 8), "stages": any_of(2, 3)}
+            yield from one("triton attention", attention, problem, config)
+    for _ in range(8):
+        problem = {"rows": 128 * int(rng.integers(8, 200)), "cols": any_of(256, 512, 1024, 2048, 4096, 8192)}
+        yield from one("triton softmax", softmax, problem, {"warps": any_of(2, 4, 8)})
+        yield from one("triton row sum", row_sum, problem, {"per": any_of(1, 2, 4, 8), "warps": any_of(2, 4, 8)})
+        kind = any_of("add", "exp", "tanh")
+        yield from one(f"triton elementwise {kind}", functools.partial(elementwise, kind=kind), {"n": 8192 * int(rng.integers(50, 8000))},
+                       {"block": any_of(1024, 2048, 4096, 8192), "warps": any_of(4, 8)})
+
+
+def swept(one: Any, m: int, n: int, k: int, count: int, seed: int = 0) -> Iterator[Row]:
+    """So many of the 400 configurations of JAX's Hopper matmul that bench/sweep.py predicts, in an order that a run cut short sees some of each kind."""
+    configs = list(itertools.product((64, 128), (64, 128), (64, 32), (2, 3, 4, 5, 6), ("", "M", "N"), "MN", (1, 4, 8, 16)))[::2][:400]
+    for i in np.random.default_rng(seed).permutation(len(configs))[:count]:
+        tm, tn, tk, steps, cluster, minor, width = configs[i]
+        yield from one("mosaic sweep", mosaic_matmul, {"m": m, "n": n, "k": k},
+                       {"tile_m": tm, "tile_n": tn, "tile_k": tk, "max_concurrent_steps": steps, "cluster_dimension": cluster,
+                        "grid_minor_dim": minor, "grid_tile_width": width})
 
 
 # --- measuring ------------------------------------------------------------------------------------------------------
@@ -169,12 +244,25 @@ def measured(f: Callable[..., Any], args: Any, times: int = 9) -> float:
     return statistics.median(ms * 1e-3 for ms in found)
 
 
-def write(path: str, word: str, seconds: float) -> None:
+def key_of(family: str, problem: dict[str, Any], config: dict[str, Any]) -> str:
+    return json.dumps([family, problem, config], sort_keys=True)
+
+
+def read(paths: list[str]) -> dict[str, dict[str, Any]]:
+    """Rows of files, by key_of."""
+    out = {}
+    for path in paths:
+        with open(path) as file:
+            out |= {key_of(r["family"], r["problem"], r["config"]): r for r in json.load(file)["rows"]}
+    return out
+
+
+def write(path: str, word: str, seconds: float, known: dict[str, Any], seed: int | None) -> None:
     start: float = time.time()
     out: list[dict[str, Any]] = []
     arrays: dict[Any, Any] = {}
-    for family, problem, config, f, shapes in rows():
-        if word not in family or time.time() - start > seconds:
+    for family, problem, config, f, shapes in rows(seed):
+        if word not in family or time.time() - start > seconds or key_of(family, problem, config) in known:
             continue
         args = []
         for i, s in enumerate(shapes):
@@ -189,7 +277,8 @@ def write(path: str, word: str, seconds: float) -> None:
             row["error"] = f"{type(e).__name__}: {e}"[:200]
         out.append(row)
     with open(path, "w") as file:
-        json.dump({"card": jax.devices()[0].device_kind, "jax": jax.__version__, "rows": out}, file, indent=0)
+        lines = ",\n".join(map(json.dumps, out))
+        file.write(f'{{"card": "{jax.devices()[0].device_kind}", "jax": "{jax.__version__}", "rows": [\n{lines}\n]}}\n')
     print(len(out), "rows,", sum("error" in r for r in out), "with errors", f"{time.time() - start:.0f} s")
 
 
@@ -202,16 +291,14 @@ def rank(a: list[float], b: list[float]) -> float:
     return float(np.corrcoef(order(a), order(b))[0, 1]) if len(a) > 2 else float("nan")
 
 
-def against(path: str, chip: str, word: str, dump: str, every: int, first: int) -> None:
+def against(path: str, chip: str, word: str, dump: str, every: int, first: int, seed: int | None) -> None:
     import pallasim
 
-    with open(path) as file:
-        truth = json.load(file)
-    known = {json.dumps([r["family"], r["problem"], r["config"]], sort_keys=True): r for i, r in enumerate(truth["rows"]) if i % every == first}
+    known = {key: r for i, (key, r) in enumerate(read([path]).items()) if i % every == first}
     by_family: dict[str, list[tuple[float, float, str]]] = {}
     out = []
-    for family, problem, config, f, shapes in rows():
-        r = known.get(json.dumps([family, problem, config], sort_keys=True))
+    for family, problem, config, f, shapes in rows(seed):
+        r = known.get(key_of(family, problem, config))
         if word not in family or r is None:
             continue
         start = time.process_time()
@@ -241,6 +328,8 @@ def against(path: str, chip: str, word: str, dump: str, every: int, first: int) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write")
+    parser.add_argument("--but", action="append", default=[], help="a file whose rows are not measured again")
+    parser.add_argument("--seed", type=int, help="rows that it makes up, in place of those that were chosen")
     parser.add_argument("--against")
     parser.add_argument("--chip", default="gpu-h100")
     parser.add_argument("--dump", default="")
@@ -250,9 +339,9 @@ def main() -> None:
     parser.add_argument("word", nargs="?", default="")
     a = parser.parse_args()
     if a.write:
-        write(a.write, a.word, a.seconds)
+        write(a.write, a.word, a.seconds, read(a.but), a.seed)
     if a.against:
-        against(a.against, a.chip, a.word, a.dump, a.every, a.first)
+        against(a.against, a.chip, a.word, a.dump, a.every, a.first, a.seed)
 
 
 if __name__ == "__main__":

@@ -306,5 +306,5 @@ def _predicted(program: Program, config: Any, traced: _Traced, chip: str) -> dic
 def _one(text: str, settings: str, contents: Any, program: Program) -> dict[str, Any]:
     from . import _core
 
-    said = _core.predict(text, settings, contents, False, False, 3, False, "", program.most_steps)[0]
+    said = _core.predict(text, settings, contents, False, False, 3, False, "", program.most_steps, sample=True)[0]
     return json.loads(said)  # type: ignore[no-any-return]

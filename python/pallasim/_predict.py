@@ -32,14 +32,16 @@ class Prediction(tuple[KernelTime, ...]):
 
 
 def predict(f: Callable[..., Any], *args: Any, chip: str, values: bool = False, sensitivity: bool = True, waves: int = 3, cold: bool = False,
-            trace: str = "", report: str = "", options: dict[str, Any] | None = None, **kwargs: Any) -> Prediction:
+            sample: bool = False, trace: str = "", report: str = "", options: dict[str, Any] | None = None, **kwargs: Any) -> Prediction:
     """What the kernels of `f(*args, **kwargs)` would take on `chip`, in seconds of the device; nothing is run on one.
 
     Arguments are arrays or `jax.ShapeDtypeStruct`. Where control depends on what arrays hold, kernels are run with those values: with
     arrays, with what they are given when f runs on the emulator; with shapes alone, with zeros. values: compute them in any case.
     sensitivity: say how much the guessed figures matter, which predicts once more for each. waves: programs of a grid beyond so many waves
-    are not run where all do the same, nor trips in the middle of long loops; 0: all are. cold: caches are empty; else they hold the arrays where those fit, as when a launch is
-    repeated. trace: a file for the time line, in Perfetto's format. report: a file for a page that shows the launches (docs/report.md).
+    are not run where all do the same, nor trips in the middle of long loops; 0: all are. cold: caches are empty; else they hold the arrays
+    where those fit, as when a launch is repeated. sample: of a GPU's programs that are alike and share nothing but a cache that holds the
+    arrays, run some, on as many SMs with their share of it, as sweeps do; flops and bytes are estimates then.
+    trace: a file for the time line, in Perfetto's format. report: a file for a page that shows the launches (docs/report.md).
     options: of `Params`.
 
     Raises RuntimeError where f launches no kernel, KernelError for a configuration that the chip's rules refuse, with rule and line.
@@ -47,7 +49,7 @@ def predict(f: Callable[..., Any], *args: Any, chip: str, values: bool = False, 
     import jax
 
     launches = _traced(f, args, kwargs, chip, options or {})
-    how = values, sensitivity, waves, cold, trace, bool(report)
+    how = values, sensitivity, waves, cold, trace, bool(report), sample
     found = [_one(*launch, *how) for launch in launches]
     concrete = all(not isinstance(x, jax.ShapeDtypeStruct) for x in jax.tree.leaves((args, kwargs)))
     if concrete and any(k.reads_inputs for k, _ in found):
@@ -60,11 +62,11 @@ def predict(f: Callable[..., Any], *args: Any, chip: str, values: bool = False, 
 
 
 def _one(text: str, settings: str, contents: list[list[bytes | None]], values: bool, sensitivity: bool, waves: int, cold: bool, trace: str,
-         report: bool) -> tuple[KernelTime, str]:
+         report: bool, sample: bool) -> tuple[KernelTime, str]:
     from . import _core, _findings
 
     try:
-        text, data = _core.predict(text, settings, contents, values, sensitivity, waves, cold, trace, 0, report)
+        text, data = _core.predict(text, settings, contents, values, sensitivity, waves, cold, trace, 0, report, sample)
         return _times.of_json(text), data
     except _core.DiagnosticError as e:
         raise _findings.from_error(e) from None

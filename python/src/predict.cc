@@ -85,7 +85,7 @@ std::string report_of(const Predicted& p, std::vector<ir::Diagnostic> findings, 
 std::pair<std::string, std::string> predicted(const std::string& text, const std::string& options,
                                               const std::vector<std::vector<std::optional<nb::bytes>>>& given,
                                               bool values, bool sensitivity, int waves, bool cold,
-                                              const std::string& trace, int64_t most_steps, bool report) {
+                                              const std::string& trace, int64_t most_steps, bool report, bool sample) {
   std::vector<std::vector<std::optional<std::string>>> contents;
   for (const auto& device : given) {
     auto& of_device = contents.emplace_back();
@@ -99,6 +99,7 @@ std::pair<std::string, std::string> predicted(const std::string& text, const std
   how.sensitivity = sensitivity;
   how.waves = waves;
   how.cold = cold;
+  how.sample = sample;
   if (most_steps > 0) how.most_steps = most_steps;
   how.timeline = report || !trace.empty();
   if (report && trace.empty()) how.picture = trace::report_limits();
@@ -175,7 +176,7 @@ void* zeros(const interp::Buffer& b, std::vector<Zeros>* kept) {
 
 void define_predict(nb::module_& m) {
   m.def("predict", &predicted, "text"_a, "options"_a, "contents"_a, "values"_a, "sensitivity"_a, "waves"_a, "cold"_a,
-        "trace"_a, "most_steps"_a = 0, "report"_a = false,
+        "trace"_a, "most_steps"_a = 0, "report"_a = false, "sample"_a = false,
         "A launch in virtual time, as JSON, and the data of a report of it.");
   m.def("latest_report", &latest_report, "The kernel's name of the latest launch, and the data of a report.");
   m.def("report_page", &trace::report_page, "title"_a, "launches"_a, "A page of reports' data.");

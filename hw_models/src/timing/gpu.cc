@@ -22,6 +22,7 @@ class Gpu : public CostModel {
     share_ = issue_share = std::min(1.0, static_cast<double>(std::max<int64_t>(warps, 1)) / 4);
     sms_ = static_cast<double>(std::max<int64_t>(p.device_cores, 1));
     hopper_ = f.find("wgmma_f16_rate") != nullptr;
+    behind_a_product = std::max(0.0, f("simt_fma") / f("simt_simple") - 1);
   }
 
   Work of(const ir::Op& op, const ir::Graph& g) const override {
@@ -47,6 +48,12 @@ class Gpu : public CostModel {
     busy(w, Unit::Special) = special * n / f_("mufu_rate") * cycle_;
     busy(w, sort == Sort::Move || sort == Sort::Scan ? Unit::Access : Unit::Vector) =
         f_("simt_" + figure) * wide * n / packed / (kSimtLanes * share_) * cycle_;
+    if (sort == Sort::Reduce) {
+      // One thread waits for each of its operations; others take the lanes meanwhile.
+      const double issued = std::min(1.0, f_("simt_reduce_issue") / f_("simt_reduce"));
+      w.latency = (1 - issued) * busy(w, Unit::Vector);
+      busy(w, Unit::Vector) *= issued;
+    }
     return w;
   }
 
@@ -65,10 +72,19 @@ class Gpu : public CostModel {
       // Operands come from shared memory: 64 rows of 32 bytes of the one, N of the other, per instruction. Where A lies
       // in registers it need not come.
       const double steps = static_cast<double>(s.batch) * m / 64 * k * ir::bit_width(s.dtype) / 8 / 32;
-      cycles = std::max(cycles, steps * ((s.left_in_registers ? 0.0 : 2048.0) + 32 * n) / f_("wgmma_smem_rate"));
+      const double reads = steps * ((s.left_in_registers ? 0.0 : 2048.0) + 32 * n) / f_("wgmma_smem_rate");
+      if (s.asynchronous) busy(w, Unit::Access) = reads / clock;
+      else cycles = std::max(cycles, reads);
     }
     if (!s.asynchronous) w.latency = f_("dot_latency");
     busy(w, Unit::Matrix) = cycles / clock;
+    return w;
+  }
+
+  Work staged(double bytes) const override {
+    Work w;
+    busy(w, Unit::Access) = bytes / f_("smem_read_rate") * cycle_;
+    w.latency = 2 * f_("barrier_latency");
     return w;
   }
 

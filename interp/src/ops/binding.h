@@ -26,6 +26,7 @@ struct Population {
   int64_t programs = 0;  // of a device, row-major over the grid or the axes of clusters; 0: together
   int64_t first = 0;     // of them, or of the threads of a device, where others run elsewhere
   int64_t resident = 0;  // of them at a time
+  int64_t stride = 1;    // `first`, the one so many behind it, and so on (a prediction's sample)
   int32_t crew = 1;      // threads of a program
   int64_t threads = 0;   // together: from `first` on so many; 0: all
   bool runs(int64_t thread) const { return threads == 0 || (thread >= first && thread < first + threads); }

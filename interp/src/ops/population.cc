@@ -280,7 +280,7 @@ void Execution::enter(Thread& t, const Body& b, int64_t n) {
 
 void Execution::start_programs() {
   reset({std::vector<int64_t>(grid.size(), 0), grid});
-  points = population.first + population.programs;
+  points = population.first + population.programs * population.stride;
   free_arenas.clear();
   for (size_t i = 0; i < arenas.size(); ++i) free_arenas.push_back(static_cast<int32_t>(i));
   const auto resident = static_cast<size_t>(std::min(population.resident, population.programs));
@@ -293,12 +293,14 @@ void Execution::start_programs() {
   for (size_t i = static_cast<size_t>(unit_threads); i < threads.size(); ++i) threads[i].stop = Stop::Done;
   for (size_t i = 0; i < static_cast<size_t>(unit_threads); ++i) {
     threads[i].index = threads[i].unit = static_cast<int32_t>(i);
-    threads[i].point = population.first + static_cast<int64_t>(i / static_cast<size_t>(population.crew) % resident);
+    const auto place = static_cast<int64_t>(i / static_cast<size_t>(population.crew) % resident);
+    threads[i].point = population.first + place * population.stride;
     threads[i].exec = this;
     threads[i].body = &plan->first();
     threads[i].strips = host.strips_of(0);
   }
-  next_points.assign(static_cast<size_t>(devices), population.first + static_cast<int64_t>(resident));
+  next_points.assign(static_cast<size_t>(devices),
+                     population.first + static_cast<int64_t>(resident) * population.stride);
 }
 
 // What the threads of a program share comes with the first of them that runs.
@@ -385,7 +387,7 @@ std::vector<int32_t> Execution::end_program(Thread& t) {
     x.stop = Stop::None;
     begin.push_back(x.index);
   }
-  if (more) ++next_point;
+  if (more) next_point += population.stride;
   return begin;
 }
 

@@ -10,7 +10,7 @@
 namespace pallasim::interp {
 
 // Of a cache so much holds what the launch before this one left there: the rest is others'.
-constexpr double kHeld = 0.6;
+constexpr double kHeld = 0.45;
 
 using hw::Unit;
 
@@ -20,22 +20,27 @@ const char* const Clocks::kRateNames[] = {
 #undef X
 };
 
+bool stays_in_cache(const Plan& p, const hw::TimingFigures& f) {
+  double all = 0;
+  for (const ir::Operand& o : p.module.operands) all += static_cast<double>(o.array->num_bytes());
+  return all <= kHeld * f("l2_bytes");
+}
+
 Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& settings)
     : ex_(ex), costs_(costs), settings_(settings), f_(*settings.figures) {
   gpu_ = settings.chip->family == hw::Family::Gpu;
   rates_.assign(std::size(kRateNames), -1);
-  product_seconds_.assign(ex.plan->steps.size(), -1);
   clocks_.resize(ex.threads.size());
   const auto devices = static_cast<size_t>(ex.devices);
   const auto cores = static_cast<size_t>(settings.cores);
   cores_.resize(cores * devices);
   for (size_t d = 0; d < devices; ++d) {
     const auto order = gpu_ ? hw::Transfers::Order::Queued : hw::Transfers::Order::Shared;
-    hbm_.push_back(transfers_.add("HBM", f_(gpu_ ? "hbm_read_bandwidth" : "hbm_bandwidth"), order));
-    if (gpu_) l2_.push_back(transfers_.add("L2", f_("l2_read_bandwidth"), order));
+    hbm_.push_back(transfers_.add("HBM", f_(gpu_ ? "hbm_read_bandwidth" : "hbm_bandwidth") * settings.share, order));
+    if (gpu_) l2_.push_back(transfers_.add("L2", f_("l2_read_bandwidth") * settings.share, order));
     const double link = gpu_ ? f_.value_or("nvlink_bandwidth", 9e11) / 2 : f_.value_or("ici_link_bandwidth", 4.5e10);
     link_.push_back(transfers_.add(gpu_ ? "NVLink" : "ICI", link));
-    if (gpu_) caches_.emplace_back(f_("l2_bytes"));
+    if (gpu_) caches_.emplace_back(f_("l2_bytes") / f_("l2_partitions"));
     for (size_t c = 0; c < cores && gpu_; ++c)
       ports_.push_back(transfers_.add("SM port", f_("tma_sm_bandwidth"), order));
   }
@@ -50,11 +55,8 @@ Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& setti
   path_ = told_path_ = none;
   line_busy_.resize(costs.lines().size());
   missed_.resize(ex.plan->module.operands.size());
-  double all = 0;
-  for (const ir::Operand& o : ex.plan->module.operands) all += static_cast<double>(o.array->num_bytes());
-  held_ = gpu_ && settings.warm && all <= kHeld * f_("l2_bytes");
-  if (gpu_ && settings.filled > 0)
-    power_ = 1 + (1 / f_.value_or("tensor_power", 1) - 1) * std::min(1.0, settings.filled);
+  held_ = gpu_ && settings.warm && stays_in_cache(*ex.plan, f_);
+  if (gpu_ && settings.filled > 0) power_ = (1 / f_.value_or("tensor_power", 1) - 1) * std::min(1.0, settings.filled);
   const double launch = f_(gpu_ ? "kernel_time" : "launch_time") - (gpu_ ? f_("kernel_end") : 0);
   for (Clock& c : clocks_) {
     c.path = none;
@@ -143,6 +145,13 @@ void Clocks::begin(int32_t thread, double earliest) {
 
 // -- computing --
 
+// The chip holds its power below a limit that only tensor cores reach which rest little.
+double Clocks::throttled(const hw::Server& pipe, double now) const {
+  constexpr double kBusy = 0.7;  // from here on
+  if (power_ <= 0 || now <= 0) return 1;
+  return 1 + power_ * std::clamp((pipe.busy() / now - kBusy) / (1 - kBusy), 0.0, 1.0);
+}
+
 void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int32_t step) {
   flops_ += w.flops;
   const double before = c.at;
@@ -165,12 +174,13 @@ void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int3
       const bool own = static_cast<Unit>(u) == Unit::Scalar;
       const double part = static_cast<Unit>(u) == Unit::Vector || static_cast<Unit>(u) == Unit::Special ? share : 1;
       const double start = own ? c.at : std::max(c.at, core[u].free());
-      const double seconds = w.busy[u] * (static_cast<Unit>(u) == Unit::Matrix ? power_ : 1);
+      const double seconds = w.busy[u] * (static_cast<Unit>(u) == Unit::Matrix ? throttled(core[u], c.at) : 1);
       if (!own) core[u].take(c.at, seconds * part);
       if (picture_ && !own) show_unit(t, step, static_cast<Unit>(u), start, start + seconds * part, line);
       advance(c, static_cast<int>(u), line, start + seconds - c.at);
     }
-    advance(c, static_cast<int>(Unit::Matrix), line, w.latency);
+    const bool product = w.busy[static_cast<size_t>(Unit::Matrix)] > 0;
+    advance(c, static_cast<int>(product ? Unit::Matrix : Unit::Vector), line, w.latency);
   }
   line_busy_[static_cast<size_t>(line)] += c.at - before;
 }
@@ -316,7 +326,8 @@ void Clocks::ran(Thread& t, const Step& s) {
       w.bytes = l.bytes;
       w.writes = true;
       const int64_t tag = new_flight(std::move(w));
-      far_transfer(tag, c.at, core_of(t), ex_.device_of(t), l.bytes, true, true, rate(Rate::store_latency));
+      far_transfer(tag, c.at,
+                   {core_of(t), ex_.device_of(t), l.bytes, l.bytes, l.bytes, true, true, rate(Rate::store_latency)});
     }
   charge(t, c, cost.work, cost.line, s.id);
   if (picture_ && c.at > before) picture_->slice(t.index, before, c.at, picture_->text(row(s).name), loc_of(cost.line));

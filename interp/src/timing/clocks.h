@@ -35,12 +35,13 @@ struct Path {
 
 // Figures that clocks ask for again and again.
 // clang-format off
-#define PALLASIM_RATES(X)                                                                                         \
+#define PALLASIM_RATES(X)                                                                                       \
   X(barrier_issue) X(barrier_latency) X(block_launch_rate) X(block_start) X(clock) X(dma_issue)                 \
   X(dma_latency) X(hbm_bandwidth) X(hbm_read_bandwidth) X(hbm_write_bandwidth) X(ici_latency) X(kernel_end)     \
-  X(kernel_time) X(l2_bytes) X(load_hbm_latency) X(load_latency) X(nvlink_latency) X(semaphore_latency)         \
-  X(smem_read_rate) X(step_cycles) X(step_time) X(store_latency) X(tma_hbm_latency) X(tma_issue)                \
-  X(tma_latency) X(tmem_rate) X(wgmma_drain) X(wgmma_issue)
+  X(kernel_time) X(l2_bytes) X(l2_load_bandwidth) X(l2_read_bandwidth) X(line_bytes) X(load_hbm_latency)        \
+  X(load_latency) X(nvlink_latency) X(semaphore_latency) X(smem_read_rate) X(step_cycles) X(step_time)          \
+  X(store_latency) X(tma_hbm_latency) X(tma_issue) X(tma_latency) X(tma_row_time) X(tma_sm_bandwidth)           \
+  X(tmem_rate) X(wgmma_drain) X(wgmma_issue) X(wgmma_smem_rate)
 // clang-format on
 enum class Rate : uint8_t {
 #define X(name) name,
@@ -58,8 +59,12 @@ struct ClockSettings {
   bool warm = true;        // what fits in a cache lies there, as when a launch is repeated
   Folds* folds = nullptr;  // null: all trips are run
   double filled = 0;       // of the device's SMs, those that have programs, at most 1
+  double share = 1;        // of what SMs share, what those have that run
   Timeline* timeline = nullptr;
 };
+
+// Whether the launch before this one, if it was the same, left the arrays in a GPU's cache.
+bool stays_in_cache(const Plan&, const hw::TimingFigures&);
 
 class Clocks : public Events {
  public:
@@ -163,15 +168,23 @@ class Clocks : public Events {
   std::vector<int64_t> point_of(const Thread&) const;
   int64_t new_flight(Flight);
   void start(const Thread&, const Step&, const memory::AsyncOperation&);
-  void far_transfer(int64_t flight, double now, int64_t core, int64_t device, double bytes, bool writes, bool miss,
-                    double latency);
+  // Between a device's memory and a core: what the cache and the core's port are busy with is given in bytes, too.
+  struct Far {
+    int64_t core, device;
+    double bytes, cache_bytes, port_bytes;
+    bool writes, misses;
+    double latency;
+  };
+  void far_transfer(int64_t flight, double now, const Far&);
+  double throttled(const hw::Server&, double now) const;  // how much longer a product takes
   void advance(Clock&, int cause, int line, double seconds);
   void charge(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
   void load(const Thread&, Clock&, const StepLoad&, int line);
   int64_t start_load(const Thread&, Clock&, const StepLoad&, int line);
   bool is_far(const memory::Place&) const;  // in a device's memory
   int64_t device_of(const memory::Place&) const;
-  double product_seconds(const memory::AsyncOperation&);
+  const hw::Work& product_work(const memory::AsyncOperation&);
+  void take_port(int64_t core, double now, double bytes);  // of its shared memory
   void move(const Thread&, const memory::AsyncOperation&, int64_t flight, int line);
   void move_whole_arrays(const Thread&, Clock&, bool outputs);
   void count(const Clock&, int32_t step, int cause, double seconds);
@@ -193,12 +206,12 @@ class Clocks : public Events {
   const StepCosts& costs_;
   ClockSettings settings_;
   const hw::TimingFigures& f_;
-  bool gpu_, held_ = false;                  // the arrays of the launch lie in the cache
-  double power_ = 1;                         // how much longer products take, as their power lowers the clock
-  std::vector<double> rates_;                // by Rate; negative: nobody asked
-  std::vector<int> resource_causes_;         // by resource of transfers_
-  std::vector<std::string> resource_names_;  // of causes
-  std::vector<double> product_seconds_;      // by step; negative: unknown
+  bool gpu_, held_ = false;  // the arrays of the launch lie in the cache
+  double power_ = 0;  // of tensor cores that never rest: how much longer products take, as their power lowers the clock
+  std::vector<double> rates_;                       // by Rate; negative: nobody asked
+  std::vector<int> resource_causes_;                // by resource of transfers_
+  std::vector<std::string> resource_names_;         // of causes
+  std::unordered_map<int32_t, hw::Work> products_;  // by step
   std::vector<Clock> clocks_;
   hw::Transfers transfers_;
   std::vector<std::array<hw::Server, hw::kUnits>> cores_;

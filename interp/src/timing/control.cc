@@ -3,6 +3,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "folds.h"
 #include "step_costs.h"
 
 namespace pallasim::interp {
@@ -31,6 +32,7 @@ class Dependence {
   virtual void prepare(const ir::Region&) {}
   virtual bool spreads(const ir::Op&) const { return true; }
   virtual bool addresses_count() const = 0;
+  virtual bool trips_count() const { return true; }  // of loops that are counted
   bool is_marked(ValueId v) const { return marked_.contains(v); }
   void mark(ValueId v) { marked_.insert(v); }
   const ir::Graph& g_;
@@ -80,8 +82,10 @@ class Dependence {
     switch (op.code) {
       case OpCode::cond: return marked_operand(op, 0);
       case OpCode::for_:
-      case OpCode::parallel_loop: return marked_operand(op, 0) || marked_operand(op, 1) || marked_operand(op, 2);
+      case OpCode::parallel_loop:
+        return trips_count() && (marked_operand(op, 0) || marked_operand(op, 1) || marked_operand(op, 2));
       case OpCode::while_: {
+        if (!trips_count() && counting_test(op, g_)) return false;
         const ir::Op* y = end_of(op.regions[0]);
         return y && !y->operands.empty() && is_marked(y->operands[0]);
       }
@@ -161,6 +165,29 @@ class OnPrograms : public Dependence {
   bool addresses_count() const override { return false; }
 };
 
+// Places in the grid, of which the threads of a program are the same.
+class OnPlaces : public OnPrograms {
+ public:
+  OnPlaces(const ir::Body& b, const ir::Module& m) : OnPrograms(b.graph) {
+    for (const ir::Mesh& mesh : m.meshes) {
+      if (mesh.name != b.mesh) continue;
+      const ir::Attr* grid = ir::find(mesh.attrs, "grid");
+      for (size_t i = grid && grid->is_int() ? static_cast<size_t>(grid->i) : 0; i < mesh.axes.size(); ++i)
+        within_.insert(mesh.axes[i].name);
+    }
+  }
+
+ protected:
+  bool begins(const ir::Op& op, const ir::Type& t) const override {
+    const ir::Attr* axis = op.attr("axis");
+    return OnPrograms::begins(op, t) && !(op.code == OpCode::axis_index && axis && within_.contains(axis->s));
+  }
+  bool trips_count() const override { return false; }
+
+ private:
+  std::set<std::string> within_;  // axes of threads and of CTAs of a cluster
+};
+
 }  // namespace
 
 bool control_needs_values(const Plan& p, ir::LocId* where) {
@@ -175,6 +202,11 @@ bool control_needs_values(const Plan& p, ir::LocId* where) {
 bool programs_differ(const Plan& p) {
   return std::any_of(p.module.bodies.begin(), p.module.bodies.end(),
                      [](const ir::Body& b) { return OnPrograms(b.graph).find() != nullptr; });
+}
+
+bool programs_branch(const Plan& p) {
+  return std::any_of(p.module.bodies.begin(), p.module.bodies.end(),
+                     [&](const ir::Body& b) { return OnPlaces(b, p.module).find() != nullptr; });
 }
 
 }  // namespace pallasim::interp

@@ -82,6 +82,8 @@ void Folds::find(const ir::Region& r, const ir::Graph& g, bool in_loop) {
 }
 
 Folds::Left Folds::begins(const ir::Op* loop, int64_t trips) {
+  if (kept_.alike)
+    if (const int64_t once = trips_.emplace(loop, trips).first->second; std::abs(trips - once) > 1) throw Uneven{};
   const auto it = is_inner_.find(loop);
   if (it == is_inner_.end()) return {};
   const bool inner = it->second;

@@ -20,7 +20,9 @@ class Folds {
   // loop themselves.
   struct Kept {
     int64_t inner, outer;
+    bool alike = false;  // a loop whose trips are not the same but for one is uneven, long or not
   };
+  static constexpr Kept kAll{int64_t{1} << 40, int64_t{1} << 40, true};
   Folds(const Plan&, Kept);
   // What a loop of so many trips leaves out behind its first `head` ones.
   struct Left {
@@ -39,6 +41,7 @@ class Folds {
   };
   const Class& inner() const { return inner_; }
   const Class& outer() const { return outer_; }
+  bool alike() const { return kept_.alike; }
   bool any() const { return inner_.left_out > 0 || outer_.left_out > 0; }
   // How many times as long a run of all trips would be.
   double factor() const;
@@ -48,6 +51,7 @@ class Folds {
   Kept kept_;
   int64_t quantum_;
   std::unordered_map<const ir::Op*, bool> is_inner_;  // of loops that may leave out trips
+  std::unordered_map<const ir::Op*, int64_t> trips_;  // of the first time, if they shall be alike
   Class inner_, outer_;
 };
 

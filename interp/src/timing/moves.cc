@@ -60,8 +60,13 @@ int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int lin
   f.bytes = l.bytes;
   const int64_t tag = new_flight(std::move(f));
   const bool miss = misses(c, l.operand, l.bytes);
-  far_transfer(tag, c.at, core_of(t), ex_.device_of(t), l.bytes, false, miss,
-               rate(miss ? Rate::load_hbm_latency : Rate::load_latency));
+  // Programs go through the arrays side by side: what one of them fetches the others wait for, too.
+  // Of a line that is not wanted whole a part is fetched in vain.
+  const double lines = l.row > 0 ? std::max(1.0, rate(Rate::line_bytes) / l.row) * l.bytes : l.bytes;
+  const double cached = lines * rate(Rate::l2_read_bandwidth) / rate(Rate::l2_load_bandwidth);
+  far_transfer(tag, c.at,
+               {core_of(t), ex_.device_of(t), l.bytes, cached, lines, false, miss,
+                rate(held_ ? Rate::load_latency : Rate::load_hbm_latency)});
   return tag;
 }
 
@@ -72,7 +77,8 @@ void Clocks::load(const Thread& t, Clock& c, const StepLoad& l, int line) {
     const int64_t trips = loop.all, trip = loop.now;
     auto& ahead = c.ahead[l.op];
     if (trip == 0) ahead.clear();
-    const int64_t begins = trip == 0 ? std::min<int64_t>(settings_.stages, trips) : trip + settings_.stages - 1 < trips;
+    // A buffer is filled again when the product that used it is done: at the beginning of the trip behind that.
+    const int64_t deep = settings_.stages - 1, begins = trip == 0 ? std::min(deep, trips) : trip + deep - 1 < trips;
     for (int64_t i = 0; i < begins; ++i) ahead.push_back(start_load(t, c, l, line));
     if (!ahead.empty()) {
       tag = ahead.front();
@@ -92,20 +98,19 @@ int64_t Clocks::new_flight(Flight f) {
   return tag;
 }
 
-void Clocks::far_transfer(int64_t tag, double now, int64_t core, int64_t device, double bytes, bool writes, bool miss,
-                          double latency) {
+void Clocks::far_transfer(int64_t tag, double now, const Far& f) {
   hw::Transfers::Use uses[3];
   size_t n = 0;
-  const auto d = static_cast<size_t>(device);
+  const auto d = static_cast<size_t>(f.device);
   // What is written takes more of the memory's time than what is read.
-  const double weight = writes && gpu_ ? rate(Rate::hbm_read_bandwidth) / rate(Rate::hbm_write_bandwidth) : 1;
-  miss = miss && !held_;
-  if (miss) uses[n++] = {hbm_[d], bytes * weight};
-  if (gpu_) uses[n++] = {l2_[d], bytes};
-  if (gpu_) uses[n++] = {ports_[static_cast<size_t>(core)], bytes};
-  if (miss) bytes_[writes] += bytes;
-  else fast_bytes_ += bytes;
-  transfers_.begin(now, latency, uses, n, tag);
+  const double weight = f.writes && gpu_ ? rate(Rate::hbm_read_bandwidth) / rate(Rate::hbm_write_bandwidth) : 1;
+  const bool misses = f.misses && !held_;
+  if (misses) uses[n++] = {hbm_[d], f.bytes * weight};
+  if (gpu_) uses[n++] = {l2_[d], f.cache_bytes};
+  if (gpu_) uses[n++] = {ports_[static_cast<size_t>(f.core)], f.port_bytes};
+  if (misses) bytes_[f.writes] += f.bytes;
+  else fast_bytes_ += f.bytes;
+  transfers_.begin(now, f.latency, uses, n, tag);
 }
 
 // Arrays that the kernel sees whole in its core's memory are there before it begins, and written back behind its end.
@@ -156,16 +161,22 @@ static uint64_t key_of(const Side& s) {
   return h ^ (h >> 29);
 }
 
-double Clocks::product_seconds(const AsyncOperation& op) {
-  double& known = product_seconds_[static_cast<size_t>(op.step)];
-  if (known >= 0) return known;
+const hw::Work& Clocks::product_work(const AsyncOperation& op) {
+  const auto [it, fresh] = products_.try_emplace(op.step);
+  if (!fresh) return it->second;
   hw::ProductShape shape;
   const Side &a = op.reads.front(), &sum = op.writes.front();
   shape.m = sum.dims[0], shape.n = sum.dims[1], shape.k = a.dims[1];
   shape.dtype = a.dtype;
   shape.asynchronous = true;
   shape.left_in_registers = a.held >= 0;
-  return known = costs_.model().product(shape).busy[static_cast<size_t>(Unit::Matrix)];
+  return it->second = costs_.model().product(shape);
+}
+
+void Clocks::take_port(int64_t core, double now, double bytes) {
+  const double seconds = bytes / rate(Rate::wgmma_smem_rate) / rate(Rate::clock);
+  cores_[static_cast<size_t>(core)][static_cast<size_t>(Unit::Access)].take(now, seconds);
+  busy_[static_cast<size_t>(Unit::Access)] += seconds;
 }
 
 void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag, int line) {
@@ -197,8 +208,16 @@ void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag, int li
   const bool miss =
       writes ? !held_ : !held_ && !caches_[static_cast<size_t>(here)].touch(key_of(from), bytes * c.inner);
   if (writes) caches_[static_cast<size_t>(here)].touch(key_of(to), bytes * c.inner);
-  far_transfer(tag, c.at, core_of(t), here, bytes, writes, miss,
-               writes ? rate(Rate::store_latency) : rate(miss ? Rate::tma_hbm_latency : Rate::tma_latency));
+  // What comes and goes shares the ports of shared memory with the operands of products.
+  if (writes) take_port(core_of(t), c.at, bytes);
+  else
+    for (const Side& x : op.writes) take_port(core_of(ex_.threads[static_cast<size_t>(x.place.thread)]), c.at, bytes);
+  // A bulk copy goes row by row of the tiles in shared memory; the port serves no more of them in a time.
+  const double row = costs_.of(ex_.plan->steps[static_cast<size_t>(op.step)]).row_bytes;
+  const double rows = row > 0 ? bytes / row * rate(Rate::tma_row_time) * rate(Rate::tma_sm_bandwidth) : 0;
+  far_transfer(tag, c.at,
+               {core_of(t), here, bytes, bytes, std::max(rows, bytes), writes, miss,
+                writes ? rate(Rate::store_latency) : rate(held_ ? Rate::tma_latency : Rate::tma_hbm_latency)});
 }
 
 void Clocks::issued(const Thread& t, const Step& s, const AsyncOperation& op) {
@@ -220,9 +239,13 @@ void Clocks::start(const Thread& t, const Step& s, const AsyncOperation& op) {
   const bool product = k == AsyncKind::wgmma || k == AsyncKind::tcgen05_mma;
   if (product) {
     f.cause = static_cast<int>(Unit::Matrix);
-    const double seconds = product_seconds(op) * power_;
     auto& pipe = cores_[static_cast<size_t>(core_of(t))][static_cast<size_t>(Unit::Matrix)];
-    const double end = pipe.take(c.at, seconds) + rate(Rate::wgmma_drain);
+    auto& port = cores_[static_cast<size_t>(core_of(t))][static_cast<size_t>(Unit::Access)];
+    const hw::Work& work = product_work(op);
+    const double seconds = work.busy[static_cast<size_t>(Unit::Matrix)] * throttled(pipe, c.at);
+    const double reads = work.busy[static_cast<size_t>(Unit::Access)];
+    const double end = std::max(pipe.take(c.at, seconds), port.take(c.at, reads)) + rate(Rate::wgmma_drain);
+    busy_[static_cast<size_t>(Unit::Access)] += reads;
     if (picture_) show_unit(t, s.id, Unit::Matrix, pipe.free() - seconds, pipe.free(), cost.line);
     busy_[static_cast<size_t>(Unit::Matrix)] += seconds;
     const Side &a = op.reads.front(), &sum = op.writes.front();

@@ -20,6 +20,20 @@ bool has_product(const ir::Region& r) {
   });
 }
 
+// What lies side by side in a tile of shared memory: its last dimension, in bytes; 0: it has no tiles.
+double tile_row(const ir::Op& op, const ir::Graph& g) {
+  double r = 0;
+  for (const char* side : {"src", "dst"}) {
+    const ir::Viewed* v = op.viewed(side);
+    if (!v) continue;
+    const ir::Type* t = g.type(op.operands[static_cast<size_t>(v->operand)]);
+    for (const ir::View& part : v->transforms)
+      if (const auto* tile = std::get_if<ir::view::Tile>(&part); tile && tile->inverse && !tile->tiling.empty())
+        r = static_cast<double>(tile->tiling.back()) * ir::bit_width(t->dtype) / 8;
+  }
+  return r;
+}
+
 bool is_loop(const ir::Op& op) { return op.code == OpCode::for_ || op.code == OpCode::parallel_loop; }
 
 }  // namespace
@@ -46,9 +60,14 @@ StepCosts::StepCosts(const Plan& p, const hw::CostModel& model, bool transfers, 
   for (const ir::Body& b : p.module.bodies) {
     loaded_.clear();
     products_.clear();
+    multiplied_.clear();
     find_counting(b.graph.region, b.graph);
     walk(b.graph.region, {&b.graph, nullptr, false});
   }
+  for (const Step& s : p.steps)
+    for (const ir::Op* op : p.ops_of(s))
+      if (const auto it = rows_.find(op); it != rows_.end())
+        all_[static_cast<size_t>(s.id)].row_bytes = std::max(all_[static_cast<size_t>(s.id)].row_bytes, it->second);
 }
 
 void StepCosts::find_counting(const ir::Region& r, const ir::Graph& g) {
@@ -101,32 +120,51 @@ void StepCosts::walk(const ir::Region& r, const Scope& scope) {
 
 void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
   StepCost& c = all_[step];
+  attached_.emplace(&op, step);
   // A tensor core adds a product to what is there.
   const auto is_product = [&](ir::ValueId v) { return products_.contains(v); };
   if (op.code == OpCode::dot_general) products_.insert(op.results[0]);
   if (transfers_ && op.code == OpCode::add && std::any_of(op.operands.begin(), op.operands.end(), is_product)) return;
   for (const ir::ValueId v : op.operands)
     if (loaded_.contains(v)) c.uses.push_back(v), c.empty = false;
+  if ((ir::info(op.code).effects & ir::kEffectAsync) != 0) rows_[&op] = tile_row(op, *scope.graph);
   hw::Work w = model_.of(op, *scope.graph);
-  if (op.code == OpCode::dot_general)
-    value_bytes_ += static_cast<double>(scope.graph->type(op.results[0])->num_bytes());
+  if (transfers_ && !fetches_ahead_ && op.code == OpCode::dot_general) {
+    double bytes = 0;
+    for (const ir::ValueId v : op.operands)
+      if (loaded_.contains(v)) bytes += static_cast<double>(scope.graph->type(v)->num_bytes());
+    if (bytes > 0) w += model_.staged(bytes);
+  }
   if (transfers_ && w.bytes > 0) {
     StepLoad l{&op, w.writes || op.results.empty() ? -1 : op.results[0], w.bytes, w.writes, nullptr, -1};
     if (l.value >= 0) loaded_[l.value] = true;
+    if (const ir::Type* t = l.value >= 0 ? scope.graph->type(l.value) : nullptr; t && t->dims.size() > 1)
+      l.row = static_cast<double>(t->dims.back().size) * ir::bit_width(t->dtype) / 8;
     const auto& args = scope.graph->region.args;
     const auto arg = std::find(args.begin(), args.end(), op.operands.empty() ? -1 : op.operands[0]) - args.begin();
     if (arg < static_cast<std::ptrdiff_t>(plan_.module.operands.size())) l.operand = static_cast<int>(arg);
     if (scope.ahead && l.value >= 0) {
       l.loop = scope.loop;
       ahead_bytes_ += w.bytes;
-    } else if (l.value >= 0) {
-      value_bytes_ += w.bytes;
     }
     c.loads.push_back(l);
     c.empty = false;
   }
+  // A multiplication and the addition behind it are one instruction.
+  if (!op.results.empty() && op.code == OpCode::mul) multiplied_.insert(op.results[0]);
+  const bool adds = op.code == OpCode::add || op.code == OpCode::sub;
+  if (adds &&
+      std::any_of(op.operands.begin(), op.operands.end(), [&](ir::ValueId v) { return multiplied_.contains(v); }))
+    for (double& busy : w.busy) busy *= model_.behind_a_product;
   if (w.total() > 0 || w.flops > 0 || w.latency > 0) c.empty = false;
   c.work += w;
+}
+
+void StepCosts::add(const ir::Op& op, hw::Unit unit, double seconds) {
+  const auto it = attached_.find(&op);
+  if (it == attached_.end()) return;
+  all_[it->second].work.busy[static_cast<size_t>(unit)] += seconds;
+  all_[it->second].empty = false;
 }
 
 }  // namespace pallasim::interp

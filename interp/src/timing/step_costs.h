@@ -20,6 +20,7 @@ struct StepLoad {
   bool writes;
   const ir::Op* loop = nullptr;  // around it, if its compiler fetches ahead there
   int operand = -1;              // of the kernel, whose array it is; -1: nobody knows
+  double row = 0;                // bytes side by side, as far as the last dimension tells; 0: it does not
 };
 
 struct StepCost {
@@ -30,6 +31,7 @@ struct StepCost {
   const ir::Op* loop_begin = nullptr;  // it begins this loop
   const ir::Op* loop_next = nullptr;   // or its next trip
   const ir::Op* counts = nullptr;      // or tests whether this one has another trip (counting_test)
+  double row_bytes = 0;                // of tiles of shared memory that it copies to or from; 0: they have none
   bool empty = true;
 };
 
@@ -51,8 +53,7 @@ class StepCosts {
   }
   // Bytes that a program's loads ahead take of shared memory, per stage.
   double ahead_bytes() const { return ahead_bytes_; }
-  // 32-bit registers of a thread's largest values at a time, about: the accumulators of products and what is loaded.
-  double value_bytes() const { return value_bytes_; }
+  void add(const ir::Op&, hw::Unit, double seconds);  // whenever it runs
 
  private:
   struct Scope {
@@ -70,11 +71,14 @@ class StepCosts {
   std::vector<StepCost> all_;
   std::unordered_map<const ir::Op*, std::vector<Carried>> carried_;
   std::unordered_map<const ir::Op*, size_t> first_;  // step that names it
+  std::unordered_map<const ir::Op*, double> rows_;   // of copies: StepCost::row_bytes
   std::vector<ir::LocId> lines_{-1};
   std::unordered_map<std::string, int> line_numbers_;
   std::unordered_map<ir::ValueId, bool> loaded_;  // of the graph that is walked
   std::unordered_set<ir::ValueId> products_;
-  double ahead_bytes_ = 0, value_bytes_ = 0;
+  std::unordered_set<ir::ValueId> multiplied_;
+  std::unordered_map<const ir::Op*, size_t> attached_;  // step that has its costs
+  double ahead_bytes_ = 0;
 };
 
 // Whether control, addresses or synchronisation of the kernel depend on values that only arithmetic on arrays, or
@@ -82,5 +86,7 @@ class StepCosts {
 bool control_needs_values(const Plan&, ir::LocId* where);
 // Whether programs of a grid go different ways: control or synchronisation depends on their number.
 bool programs_differ(const Plan&);
+// Whether they do but for the number of trips of their loops.
+bool programs_branch(const Plan&);
 
 }  // namespace pallasim::interp

@@ -96,8 +96,11 @@ class CostModel {
   virtual ~CostModel() = default;
   virtual Work of(const ir::Op&, const ir::Graph&) const = 0;
   virtual Work product(const ProductShape&) const = 0;
+  // Of so many bytes in registers that go through shared memory to a product.
+  virtual Work staged(double bytes) const { return (void)bytes, Work{}; }
   Overlap overlap = Overlap::InOrder;
-  double issue_share = 1;  // of a core's units that one thread can keep busy
+  double issue_share = 1;       // of a core's units that one thread can keep busy
+  double behind_a_product = 1;  // what an addition costs that a multiplication's result goes to, as a part of another
 };
 // `warps`: of one thread of the kernel (a warpgroup has 4, a Triton program as many as it asks for).
 std::unique_ptr<CostModel> cost_model(const ir::Module&, const Profile&, const TimingFigures&, int64_t warps);

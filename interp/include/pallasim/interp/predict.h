@@ -20,6 +20,9 @@ struct PredictOptions {
   // Programs of a grid beyond so many waves are not run where programs do the same; what they take follows from those
   // that are; so do trips in the middle of long loops. 0: all are run, of programs and of trips.
   int waves = 3;
+  // Of a GPU's programs that are alike, and share nothing but a cache that holds the arrays, some are run, on as many
+  // SMs with their share of it. What is counted, flops and bytes, follows from theirs: it may be a tenth off.
+  bool sample = false;
   int64_t most_steps = 400'000'000;
   bool cold = false;  // caches are empty; else they hold the launch's arrays where those fit, as when it is repeated
   bool timeline = false;  // keep one

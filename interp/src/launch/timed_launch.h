@@ -1,0 +1,58 @@
+// One run of a launch in virtual time.
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "../timing/clocks.h"
+#include "../timing/registers.h"
+#include "pallasim/hw/occupancy.h"
+#include "pallasim/interp/predict.h"
+#include "sampled.h"
+
+namespace pallasim::interp {
+
+// What is the same for every run of a launch.
+struct LaunchInTime {
+  const CachedPlan& cached;
+  std::span<const DeviceCall> devices;
+  Options options;
+  const PredictOptions& how;
+  const Plan& plan;
+  bool values = false;
+  std::vector<std::string> notes;
+  bool folds = true;    // loops may leave out trips
+  bool samples = true;  // SMs may stand for others
+};
+
+struct TimedOutcome {
+  double seconds = 0;
+  int64_t programs = 0, run = 0, resident = 0;
+  double waves = 0;
+  Sample sample;
+};
+
+class TimedLaunch {
+ public:
+  TimedLaunch(const LaunchInTime& l, const hw::TimingFigures& f) : l_(l), f_(f) {}
+
+  // `folds` (may be null): what is left out of loops.
+  TimedOutcome run(Timeline* timeline, Prediction* out, Folds* folds = nullptr);
+
+  // Of programs on an SM, and what they need there; once it ran.
+  const std::optional<hw::Residency>& residency() const { return residency_; }
+  // Where registers do not hold what is alive; once it ran.
+  const std::optional<Pressure>& spilled() const { return spilled_; }
+
+ private:
+  void find_residency(const StepCosts&, const Pressure&, Population*, double* per_core);
+  void take_sample(Population*, ClockSettings*, Sample*) const;
+  void describe(const Clocks&, const StepCosts&, const TimedOutcome&, double scale, Prediction*) const;
+  const LaunchInTime& l_;
+  const hw::TimingFigures& f_;
+  std::optional<hw::Residency> residency_;
+  std::optional<Pressure> spilled_;
+};
+
+}  // namespace pallasim::interp

@@ -1,0 +1,186 @@
+#include "registers.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "pallasim/ir/op_table.h"
+
+namespace pallasim::interp {
+namespace {
+
+using ir::OpCode;
+using ir::ValueId;
+
+// One body, from its end to its beginning.
+class Liveness {
+ public:
+  Liveness(const ir::Graph& g, double threads) : g_(g), threads_(threads) {}
+
+  Pressure of_body() {
+    count_uses(g_.region);
+    settle(g_.region);
+    walk(g_.region, {});
+    return most_;
+  }
+
+ private:
+  using Live = std::set<ValueId>;
+
+  bool in_registers(ValueId v) const {
+    const ir::Type* t = g_.type(v);
+    return t->is_ref && t->space == ir::Space::Regs && t->is_static() && !t->is_scalar();
+  }
+
+  // Bytes of registers; 0: it is no array, or costs none.
+  double bytes(ValueId v) const {
+    const ir::Type* t = g_.type(v);
+    if (in_registers(v)) return static_cast<double>(t->num_bytes());
+    if (t->is_ref || !t->is_static() || t->is_scalar() || free_.contains(v)) return 0;
+    const auto n = static_cast<double>(t->num_elements());
+    return n < threads_ || t->dtype == ir::DType::Bool ? 0 : n * ir::bit_width(t->dtype) / 8;
+  }
+
+  void count_uses(const ir::Region& r) {
+    for (const ir::Op& op : r.ops) {
+      for (const ValueId v : op.operands) ++uses_[v];
+      for (const ir::Region& x : op.regions) count_uses(x);
+    }
+  }
+
+  static bool reduces(const ir::Op& op) {
+    return op.code == OpCode::reduce_sum || op.code == OpCode::reduce_max || op.code == OpCode::reduce_min ||
+           op.code == OpCode::reduce_prod;
+  }
+
+  // Which values lie where another one was, and which take no registers.
+  void settle(const ir::Region& r) {
+    for (const ir::Op& op : r.ops) {
+      for (const ir::Region& x : op.regions) {
+        settle(x);
+        for (size_t i = 0; !x.ops.empty() && i < op.results.size() && i < x.ops.back().operands.size(); ++i)
+          if (bytes(x.ops.back().operands[i]) > 0) place_[op.results[i]] = place_of(x.ops.back().operands[i]);
+      }
+      if (op.code == OpCode::store && in_registers(op.operands[0]) && bytes(op.operands[1]) > 0)
+        place_[op.operands[0]] = place_of(op.operands[1]);
+      if (op.results.empty() || !op.regions.empty()) continue;
+      switch (op.code) {
+        case OpCode::constant:
+        case OpCode::iota:
+        case OpCode::broadcast_in_dim: free_.insert(op.results[0]); continue;
+        case OpCode::optimization_barrier:
+        case OpCode::layout_cast:
+          for (size_t i = 0; i < op.results.size(); ++i) place_[op.results[i]] = place_of(op.operands[i]);
+          continue;
+        case OpCode::dot_general:
+          products_.insert(op.results[0]);
+          for (const ValueId v : op.operands)
+            if (loaded_.contains(v)) free_.insert(v);
+          continue;
+        case OpCode::get:
+        case OpCode::masked_load:
+        case OpCode::wgmma_accumulator_deref:
+          if (in_registers(op.operands[0])) place_[op.results[0]] = place_of(op.operands[0]);
+          else loaded_.insert(op.results[0]);
+          continue;
+        default: break;
+      }
+      // Elements are added as they come where nothing else wants them.
+      if (reduces(op) && loaded_.contains(op.operands[0]) && uses_[op.operands[0]] == 1) free_.insert(op.operands[0]);
+      // A tensor core adds a product to what is there.
+      if (op.code == OpCode::add)
+        for (const size_t i : {0, 1})
+          if (products_.contains(op.operands[i])) place_[op.operands[i]] = place_of(op.operands[1 - i]);
+      if (ir::info(op.code).family != ir::Family::Elementwise && op.code != OpCode::convert) continue;
+      const auto largest = std::max_element(op.operands.begin(), op.operands.end(),
+                                            [&](ValueId a, ValueId b) { return bytes(a) < bytes(b); });
+      if (largest != op.operands.end() && bytes(*largest) > 0) place_[op.results[0]] = place_of(*largest);
+    }
+  }
+
+  ValueId place_of(ValueId v) const {
+    const auto it = place_.find(v);
+    return it == place_.end() ? v : it->second;
+  }
+
+  void look(const ir::Op& op, const Live& live) {
+    std::map<ValueId, double> places;
+    for (const ValueId v : live) {
+      double& b = places[place_of(v)];
+      b = std::max(b, bytes(v));
+    }
+    Pressure p;
+    for (const auto& [at, b] : places) {
+      p.bytes += b;
+      p.largest = std::max(p.largest, b);
+    }
+    p.threads = threads_;
+    p.registers = registers_;
+    p.at = &op;
+    // What a loop keeps too much of goes out and comes back at each trip.
+    const int depth = p.spills() ? depth_ : 0;
+    const double over = p.needed() - static_cast<double>(p.registers);
+    if (depth > most_depth_ || (depth == most_depth_ && over > most_.needed() - static_cast<double>(most_.registers)))
+      most_ = p, most_depth_ = depth;
+  }
+
+  // `live`: behind the region; returns what is before it.
+  Live walk(const ir::Region& r, Live live) {
+    const int64_t registers = registers_;
+    for (const ir::Op& op : r.ops) limit(op);
+    for (size_t i = r.ops.size(); i-- > 0;) {
+      const ir::Op& op = r.ops[i];
+      Live inner = live, held = live;
+      for (const ir::Region& x : op.regions)
+        for (const ValueId v : x.args)
+          if (in_registers(v)) held.insert(v);
+      const bool loop = op.code == OpCode::for_ || op.code == OpCode::parallel_loop || op.code == OpCode::while_;
+      depth_ += loop;
+      for (const ir::Region& x : op.regions) {
+        const Live first = walk(x, held);
+        inner.insert(first.begin(), first.end());
+      }
+      depth_ -= loop;
+      live = std::move(inner);
+      for (const ValueId v : op.results) live.insert(v);
+      look(op, live);
+      for (const ValueId v : op.results) live.erase(v);
+      for (const ir::Region& x : op.regions)
+        for (const ValueId v : x.args) live.erase(v);
+      for (const ValueId v : op.operands)
+        if (bytes(v) > 0) live.insert(v);
+    }
+    registers_ = registers;
+    return live;
+  }
+
+  void limit(const ir::Op& op) {
+    if (op.code != OpCode::set_max_registers) return;
+    if (const ir::Attr* n = op.attr("n"); n && n->is_int()) registers_ = n->i;
+  }
+
+  const ir::Graph& g_;
+  double threads_;
+  std::set<ValueId> free_, loaded_, products_;
+  std::unordered_map<ValueId, ValueId> place_;
+  std::unordered_map<ValueId, int> uses_;
+  int64_t registers_ = 255;
+  int depth_ = 0, most_depth_ = 0;  // of loops
+  Pressure most_;
+};
+
+}  // namespace
+
+Pressure register_pressure(const Plan& p, int64_t warps) {
+  Pressure most;
+  for (const ir::Body& b : p.module.bodies) {
+    const Pressure one = Liveness(b.graph, 32.0 * static_cast<double>(std::max<int64_t>(warps, 1))).of_body();
+    if (one.at && (!most.at || one.needed() - static_cast<double>(one.registers) >
+                                   most.needed() - static_cast<double>(most.registers)))
+      most = one;
+  }
+  return most;
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,24 @@
+// How many registers the values of a GPU's threads take at a time.
+#pragma once
+#include "../plan/plan.h"
+
+namespace pallasim::interp {
+
+// The place in a kernel where most values are alive.
+struct Pressure {
+  double bytes = 0;            // of a thread of the kernel (a warpgroup, a Triton program): all its lanes
+  double largest = 0;          // of one value among them
+  double threads = 0;          // lanes that they are spread over
+  int64_t registers = 255;     // that a lane may have
+  const ir::Op* at = nullptr;  // null: no values
+  // Registers of a lane, those for addresses and what else there is among them.
+  double needed() const { return threads > 0 ? bytes / 4 / threads + kOthers : 0; }
+  bool spills() const { return needed() > static_cast<double>(registers); }
+  static constexpr double kOthers = 32;
+};
+
+// Accumulators of products and values that are read later. What arithmetic makes of a value lies where that was, as it
+// is computed part by part; operands of products that come from memory are fetched by the tensor core.
+Pressure register_pressure(const Plan&, int64_t warps);
+
+}  // namespace pallasim::interp

@@ -1,0 +1,119 @@
+"""What bounds a GPU's kernels in virtual time: rows of bulk copies, registers, samples of SMs. Figures are those of hw_models/timing."""
+from __future__ import annotations
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton as plt
+
+import pallasim
+
+S = jax.ShapeDtypeStruct
+GPU = "gpu-h100"
+
+
+def predicted(f, *args, **how):
+    return pallasim.predict(f, *args, chip=GPU, sensitivity=False, **how)
+
+
+def hopper(m, n, k, **config):
+    mm = pytest.importorskip("jax.experimental.pallas.ops.gpu.hopper_matmul_mgpu")
+    config = mm.TuningConfig(**{"tile_m": 64, "tile_n": 64, "tile_k": 64, "max_concurrent_steps": 4} | config)
+    return functools.partial(mm.matmul, config=config, c=None), S((m, k), jnp.float16), S((k, n), jnp.float16)
+
+
+def product(m, n, k, bm, bn, bk, warps, stages=3):
+    def kernel(a_ref, b_ref, o_ref):
+        def step(i, acc):
+            at = pl.ds(i * bk, bk)
+            return acc + jnp.dot(a_ref[:, at], b_ref[at, :], preferred_element_type=jnp.float32)
+
+        o_ref[...] = jax.lax.fori_loop(0, k // bk, step, jnp.zeros((bm, bn), jnp.float32)).astype(o_ref.dtype)
+
+    specs = [pl.BlockSpec((bm, k), lambda i, j: (i, 0)), pl.BlockSpec((k, bn), lambda i, j: (0, j))]
+    f = pl.pallas_call(kernel, grid=(m // bm, n // bn), in_specs=specs, out_specs=pl.BlockSpec((bm, bn), lambda i, j: (i, j)),
+                       out_shape=S((m, n), jnp.float16), compiler_params=plt.CompilerParams(num_warps=warps, num_stages=stages))
+    return f, S((m, k), jnp.float16), S((k, n), jnp.float16)
+
+
+# The kernel, and how far a sample may be off: of the grid's 256 programs eight SMs have one, the others two.
+SAMPLED = {"persistent": (lambda: hopper(1024, 1024, 1024), 0.005), "clusters": (lambda: hopper(1024, 2048, 512, cluster_dimension=1), 0.005),
+           "narrow": (lambda: hopper(2048, 1024, 1024, tile_k=32, max_concurrent_steps=2), 0.005),
+           "grid": (lambda: product(1024, 1024, 1024, 64, 64, 64, 4), 0.03)}
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_a_sample_of_sms_takes_as_long_as_all(name):
+    make, off = SAMPLED[name]
+    f, *args = make()
+    some, every = predicted(f, *args, sample=True), predicted(f, *args)
+    assert some.seconds == pytest.approx(every.seconds, rel=off)
+    assert some[0].flops == pytest.approx(every[0].flops, rel=0.15)
+    assert any("SMs with their share" in note for note in some[0].notes), some[0].notes
+    assert not any("SMs with their share" in note for note in every[0].notes)
+
+
+def test_programs_that_differ_are_all_run():
+    def kernel(x_ref, o_ref):
+        def step(i, acc):
+            return acc + x_ref[pl.ds(i * 64, 64)]
+
+        o_ref[...] = jax.lax.fori_loop(0, pl.program_id(0) + 1, step, jnp.zeros((64,), jnp.float32))
+
+    f = pl.pallas_call(kernel, grid=(200,), in_specs=[pl.BlockSpec((200 * 64,), lambda i: (0,))], out_specs=pl.BlockSpec((64,), lambda i: (i,)),
+                       out_shape=S((200 * 64,), jnp.float32), compiler_params=plt.CompilerParams())
+    x = S((200 * 64,), jnp.float32)
+    assert predicted(f, x, sample=True).seconds == predicted(f, x).seconds
+
+
+def test_a_last_program_for_which_no_sm_is_left_is_not_lost():
+    f, *args = product(133 * 64, 64, 256, 64, 64, 64, 4)
+    assert predicted(f, *args, sample=True).seconds == pytest.approx(predicted(f, *args).seconds, rel=0.01)
+
+
+def test_narrow_rows_cost_bulk_copies_time():
+    """Of the same bytes in rows of half the width there are twice as many."""
+    def steps(tile_k, slots):
+        return predicted(*hopper(2048, 2048, 2048, tile_n=128, tile_k=tile_k, max_concurrent_steps=slots)).seconds
+
+    assert steps(32, 6) > 1.3 * steps(64, 3)
+
+
+def test_values_that_registers_do_not_hold_go_to_local_memory():
+    """128 x 256 sums of float32 by 128 lanes are 256 registers of each; by 256 lanes half. Measured on an H100: 419 and 59 us."""
+    four, eight = (predicted(*product(3072, 3072, 1536, 128, 256, 64, warps)) for warps in (4, 8))
+    assert four.seconds > 3 * eight.seconds
+    note, = (n for n in four[0].notes if "local memory" in n)
+    assert "288 registers" in note and "of 255" in note and "128 KiB" in note
+    assert not any("local memory" in n for n in eight[0].notes)
+
+
+def test_warpgroups_that_pass_registers_on_have_an_sm_alone():
+    at = pytest.importorskip("jax.experimental.pallas.ops.gpu.attention_mgpu")
+    x = S((1, 1024, 32, 64), jnp.float16)
+    f = functools.partial(at.attention, config=at.TuningConfig(block_q=64, block_kv=64, max_concurrent_steps=2))
+    assert predicted(f, x, x, x)[0].resident == 132
+
+
+def test_an_addition_behind_a_multiplication_is_one_instruction_with_it():
+    def many(f):
+        def kernel(x_ref, o_ref):
+            x = x_ref[...]
+            y = jax.lax.fori_loop(0, 64, lambda i, y: f(x, y), x, unroll=True)
+            o_ref[...] = y
+
+        spec = pl.BlockSpec((4096,), lambda i: (i,))
+        n = S((1 << 19,), jnp.float32)
+        return predicted(pl.pallas_call(kernel, grid=(128,), in_specs=[spec], out_specs=spec, out_shape=n, compiler_params=plt.CompilerParams()), n).seconds
+
+    one, both, apart = many(lambda x, y: x * y), many(lambda x, y: x * y + x), many(lambda x, y: (x + y) * x)
+    assert one < both < one + 0.5 * (apart - one)
+
+
+def test_one_load_less_is_under_way_than_there_are_stages():
+    times = [predicted(*product(1024, 1024, 2048, 128, 128, 32, 8, stages)).seconds for stages in (1, 2, 3, 4)]
+    assert all(a > b for a, b in itertools.pairwise(times)), times
