@@ -294,3 +294,30 @@ def test_what_an_executor_forgets_is_given_out_again(monkeypatch):
         assert executor.given > 4
     assert statuses(s) == dict.fromkeys([8, 16, 32, 64], "ok") and len(s.rows) == 4
     _workers.shared().close()
+
+
+# --- samples ------------------------------------------------------------------------------------------------------------
+def test_sweeps_run_samples(monkeypatch):
+    from pallasim import _core
+
+    notes = []
+
+    def seen(*args, **how):
+        text, data = predict(*args, **how)
+        notes.extend(json.loads(text)["notes"])
+        return text, data
+
+    predict = _core.predict
+    monkeypatch.setattr(_core, "predict", seen)
+    x = jax.ShapeDtypeStruct((1 << 18,), jnp.float32)
+
+    def make(block):
+        def kernel(x_ref, o_ref):
+            o_ref[...] = x_ref[...] * 2
+
+        spec = pl.BlockSpec((block,), lambda i: (i,))
+        return lambda x: pl.pallas_call(kernel, grid=((1 << 18) // block,), in_specs=[spec], out_specs=spec, out_shape=x)(x)
+
+    s = pallasim.sweep(make, [1024, 2048], x, chips=["gpu-h100"], jobs=0)
+    assert [r.status for r in s.rows] == ["ok", "ok"]
+    assert len([n for n in notes if "SMs with their share" in n]) == 2

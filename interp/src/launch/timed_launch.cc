@@ -78,6 +78,13 @@ void TimedLaunch::take_sample(Population* who, ClockSettings* settings, Sample* 
   settings->share = sample->share;
 }
 
+// Where registers do not hold what is alive, the largest value goes out and comes back.
+void TimedLaunch::spill(const Pressure& pressure, StepCosts* costs) {
+  if (!pressure.at || !pressure.spills()) return;
+  costs->add(*pressure.at, hw::Unit::Access, 2 * pressure.largest / f_("spill_bandwidth"));
+  spilled_ = pressure;
+}
+
 TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds) {
   const Plan& p = l_.plan;
   const FloatEnvironment environment;
@@ -93,11 +100,7 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   const int64_t stages = triton ? parameter(p.module, "num_stages", 3) : 1;
   StepCosts costs(p, *model, gpu, triton && stages > 1);
   const Pressure pressure = gpu ? register_pressure(p, warps) : Pressure{};
-  if (pressure.at && pressure.spills()) {
-    // The largest value goes out and comes back.
-    costs.add(*pressure.at, hw::Unit::Access, 2 * pressure.largest / f_("spill_bandwidth"));
-    spilled_ = pressure;
-  }
+  spill(pressure, &costs);
 
   Options any = l_.options;
   any.replay = kAnyChoices;

@@ -47,6 +47,7 @@ class TimedLaunch {
 
  private:
   void find_residency(const StepCosts&, const Pressure&, Population*, double* per_core);
+  void spill(const Pressure&, StepCosts*);
   void take_sample(Population*, ClockSettings*, Sample*) const;
   void describe(const Clocks&, const StepCosts&, const TimedOutcome&, double scale, Prediction*) const;
   const LaunchInTime& l_;
