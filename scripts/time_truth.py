@@ -158,6 +158,7 @@ def rows(seed: int | None = None) -> Iterator[Row]:
             yield from one("mosaic attention", mosaic_attention, {"batch": 1, "seq": seq, "heads": heads, "dim": dim},
                            {"block_q": bq, "block_kv": bkv, "max_concurrent_steps": steps})
     yield from swept(one, 4096, 4096, 4096, 400)
+    yield from swept(one, 1024, 1024, 1024, 400)
     yield from later(one)
 
 

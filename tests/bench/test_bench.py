@@ -60,3 +60,11 @@ def test_sweeps_are_measured():
     few = sweep.configurations("tpu", 256)[-2:]
     measured = sweep.one("tpu", 256, True, 0, configs=few)
     assert measured["statuses"] == {"ok": 2} and measured["ms_per_configuration"]["running"] > 0 and measured["per_second_and_core_beyond_tracing"] > 0
+
+
+def test_devices_are_measured():
+    done = subprocess.run([sys.executable, str(BENCH / "devices.py"), "--devices", "4", "--launches", "20"], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["devices"] == 4 and said["launches"] == 80
+    assert said["us_per_device_and_launch"] > 0 < said["MiB"]

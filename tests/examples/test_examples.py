@@ -33,6 +33,12 @@ def test_lesson(path, capsys, monkeypatch):
     assert pallasim.launch_count() > before, "no kernel ran on the emulator"
 
 
+def test_two_processes_are_one_ring():
+    done = subprocess.run([sys.executable, str(EXAMPLES / "two_processes.py")], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 processes with 4 devices each: a ring of 128 rows, smoothed 5 times" in done.stdout
+
+
 def test_lessons_of_several_devices():
     assert len(DEVICES) > 3
     done = subprocess.run([sys.executable, "-c", SEVERAL, *map(str, DEVICES)], capture_output=True, text=True, timeout=600)

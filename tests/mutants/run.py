@@ -12,11 +12,20 @@ import json
 import pathlib
 import sys
 import time
+from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from mutation import pool, table  # noqa: E402
 from mutation.source import all_mutants  # noqa: E402
+
+
+def executor(address: str | None) -> Any:
+    if not address:
+        return None
+    import distributed
+
+    return distributed.Client(address).get_executor()
 
 
 def main() -> int:
@@ -26,7 +35,8 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="every Nth mutant")
     parser.add_argument("--name", action="append", help="this mutant")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=90, help="per mutant")
+    parser.add_argument("--seconds", type=float, default=180, help="per mutant")
+    parser.add_argument("--dask", metavar="ADDRESS", help="by the workers of this scheduler, in place of processes of this machine")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--text", type=pathlib.Path)
     parser.add_argument("--again", type=pathlib.Path)
@@ -51,7 +61,7 @@ def main() -> int:
         mutants = [m for m in mutants if m.name in known]
     names = [m.name for m in mutants if not known or known[m.name]["verdict"]["kind"] not in ("stillborn", "refused")]
     answers += [known[m.name] for m in mutants if m.name not in set(names)]
-    for a in pool.run(names, "checked" if known else "", args.jobs, args.seconds):
+    for a in pool.run(names, "checked" if known else "", args.jobs, args.seconds, executor(args.dask)):
         if known and a["verdict"]["kind"] == "unknown":
             a["verdict"] = known[a["name"]]["verdict"]
         answers.append(a)

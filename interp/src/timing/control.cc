@@ -75,12 +75,21 @@ class Dependence {
       }
     }
   }
+  // All that it decides is which numbers come of it: its branches do nothing else, and take about the same time.
+  bool chooses_numbers(const ir::Op& op) const {
+    return std::all_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) {
+      return std::all_of(r.ops.begin(), r.ops.end(), [&](const ir::Op& x) {
+        return ir::info(x.code).effects == 0 && x.regions.empty() &&
+               std::all_of(x.results.begin(), x.results.end(), [&](ValueId v) { return g_.type(v)->is_scalar(); });
+      });
+    });
+  }
   bool marked_operand(const ir::Op& op, int k) const {
     return k >= 0 && static_cast<size_t>(k) < op.operands.size() && is_marked(op.operands[static_cast<size_t>(k)]);
   }
   bool decides(const ir::Op& op) const {
     switch (op.code) {
-      case OpCode::cond: return marked_operand(op, 0);
+      case OpCode::cond: return marked_operand(op, 0) && (trips_count() || !chooses_numbers(op));
       case OpCode::for_:
       case OpCode::parallel_loop:
         return trips_count() && (marked_operand(op, 0) || marked_operand(op, 1) || marked_operand(op, 2));

@@ -1,11 +1,9 @@
-"""A process that judges mutants: names come in, a line each; a JSON object per name goes out."""
+"""What a process does that judges mutants."""
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
-import sys
 import tempfile
 import time
 from typing import Any
@@ -39,18 +37,16 @@ def mutant(name: str, directory: pathlib.Path, classify: bool) -> dict[str, Any]
             "seconds": [round(judged - begin, 2), round(time.perf_counter() - judged, 2)]}
 
 
-def main() -> None:
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what kernels print is not for the reader
-    with tempfile.TemporaryDirectory() as directory:
-        for line in sys.stdin:
-            name, _, mode = line.strip().partition(" ")
+class Mutants:
+    """What a process is sent: run(NAME) is the answer. mode: "checked" asks for the checks alone."""
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+
+    def run(self, name: str) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as directory:
             try:
-                answer = mutant(name, pathlib.Path(directory), mode != "checked")
+                answer = mutant(name, pathlib.Path(directory), self.mode != "checked")
             except Exception as e:  # a mistake of the harness or of the emulator: it is shown, and counted
                 answer = {"name": name, "verdict": dataclasses.asdict(outcomes.Verdict("error", f"{type(e).__name__}: {e}")), "said": [], "seconds": [0, 0]}
-            print(json.dumps(answer), file=out, flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        return {"status": "ok", "answer": answer}
