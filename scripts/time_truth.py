@@ -326,6 +326,33 @@ def against(path: str, chip: str, word: str, dump: str, every: int, first: int, 
             json.dump(out, file, indent=0)
 
 
+def table(dumps: list[str]) -> None:
+    """The table of docs/time.md from what --dump wrote. Of one problem, where it has four configurations or more."""
+    groups: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    told = known = 0
+    for path in dumps:
+        with open(path) as file:
+            for r in json.load(file):
+                known += 1
+                told += ("error" in r) == ("refused" in r)
+                if "seconds" in r and "predicted" in r:
+                    family = "triton elementwise" if "elementwise" in r["family"] else r["family"]
+                    groups.setdefault(family, {}).setdefault(path + json.dumps(r["problem"]), []).append((r["seconds"], r["predicted"]))
+    every: list[float] = []
+    print("| family | rows | mean absolute error | signed | rank | within | choice |\n|---|---|---|---|---|---|---|")
+    for family, problems in sorted(groups.items()):
+        rows = [x for of_one in problems.values() for x in of_one]
+        errors = [p / m - 1 for m, p in rows]
+        every += errors
+        many = [list(zip(*x)) for x in problems.values() if len(x) > 3]
+        within = f"{statistics.mean(rank(list(m), list(p)) for m, p in many):.2f}" if many else ""
+        choice = f"{statistics.mean(m[p.index(min(p))] / min(m) for m, p in many):.2f}" if many else ""
+        print(f"| {family} | {len(rows)} | {100 * statistics.mean(map(abs, errors)):.1f} % | {100 * statistics.mean(errors):+.1f} % | "
+              f"{rank([m for m, _ in rows], [p for _, p in rows]):.2f} | {within} | {choice} |")
+    print(f"| all of these | {len(every)} | {100 * statistics.mean(map(abs, every)):.1f} % | {100 * statistics.mean(every):+.1f} % | | | |")
+    print(f"legal or not: {told} of {known}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write")
@@ -338,9 +365,12 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="from this one on; constants come from even rows, --every 2 --first 1 are the others")
     parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("word", nargs="?", default="")
+    parser.add_argument("--table", nargs="+", default=[], metavar="DUMP", help="of what --dump wrote, the table of docs/time.md")
     a = parser.parse_args()
     if a.write:
         write(a.write, a.word, a.seconds, read(a.but), a.seed)
+    if a.table:
+        table(a.table)
     if a.against:
         against(a.against, a.chip, a.word, a.dump, a.every, a.first, a.seed)
 

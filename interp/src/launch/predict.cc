@@ -60,19 +60,19 @@ class WholeLaunch {
     return x;
   }
   std::optional<TimedOutcome> folded(Timeline*, Prediction* out, std::string* note);
-  // All trips of some programs; none: they are not alike.
+  // All trips, of some programs where these may stand for the others; none: they are not alike.
   std::optional<TimedOutcome> sampled(Timeline* timeline, Prediction* out) {
     Folds all(l_.plan, Folds::kAll);
     const Prediction before = out ? *out : Prediction{};
     try {
       const TimedOutcome r = timed_.run(timeline, out, &all);
-      if (r.sample.stride > 1) {
-        whole_ = true;
-        return r;
-      }
-    } catch (const Folds::Uneven&) {}
-    if (out) *out = before;
-    return std::nullopt;
+      whole_ = true;
+      samples_ = r.sample.stride > 1;
+      return r;
+    } catch (const Folds::Uneven&) {
+      if (out) *out = before;
+      return std::nullopt;
+    }
   }
   std::optional<std::vector<Part>> parts(const Timeline& fresh, Timeline*, const Prediction* out);
 

@@ -135,6 +135,7 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
     if (folds && l_.samples && folds->alike()) take_sample(&who, &settings, &r.sample);
     r.run = who.programs;
   }
+  if (folds && r.sample.stride == 1) folds->may_differ();
 
   Lease lease(p);
   Execution& ex = *lease;

@@ -42,6 +42,7 @@ class Folds {
   const Class& inner() const { return inner_; }
   const Class& outer() const { return outer_; }
   bool alike() const { return kept_.alike; }
+  void may_differ() { kept_.alike = false; }  // where all programs run nothing rests on it
   bool any() const { return inner_.left_out > 0 || outer_.left_out > 0; }
   // How many times as long a run of all trips would be.
   double factor() const;
