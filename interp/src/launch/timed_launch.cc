@@ -94,14 +94,13 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   call.deferred_init.clear();
   const hw::Profile& chip = *l_.options.chip;
   const bool gpu = chip.family == hw::Family::Gpu;
-  const int64_t warps = by_itself(p) ? parameter(p.module, "num_warps", 4) : 4;
-  const auto model = hw::cost_model(p.module, chip, f_, warps);
   const bool triton = by_itself(p);
+  const int64_t warps = triton ? parameter(p.module, "num_warps", 4) : 4;
+  const auto model = hw::cost_model(p.module, chip, f_, warps);
   const int64_t stages = triton ? parameter(p.module, "num_stages", 3) : 1;
   StepCosts costs(p, *model, gpu, triton && stages > 1);
   const Pressure pressure = gpu ? register_pressure(p, warps) : Pressure{};
   spill(pressure, &costs);
-
   Options any = l_.options;
   any.replay = kAnyChoices;
   Population who = population_of(p, any, call.grid);
