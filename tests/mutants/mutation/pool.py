@@ -1,10 +1,7 @@
 """Mutants in processes of this machine, or by an executor, as sweeps run their configurations: each with a limit of time, and none lost with its process."""
 from __future__ import annotations
 
-import os
-import pathlib
 import queue
-import sys
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,7 +10,6 @@ from pallasim import _many
 
 from . import worker
 
-HERE = pathlib.Path(__file__).resolve().parents[1]
 _KINDS = {"time limit": "slow", "died": "crash", "memory limit": "crash"}
 
 
@@ -22,7 +18,6 @@ def run(names: Iterable[str], mode: str = "", jobs: int = 2, seconds: float = 18
 
     executor: any `concurrent.futures.Executor` whose workers find this package (PYTHONPATH); None: so many processes of this machine.
     """
-    os.environ |= {"PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]), "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4"}
     items = list(names)
     come: queue.SimpleQueue[Any] = queue.SimpleQueue()
 

@@ -2,19 +2,18 @@
 from __future__ import annotations
 
 import dataclasses
-import os
+import functools
 import pathlib
 import tempfile
 import time
 from typing import Any
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
+import jax
+import numpy as np
 
-import numpy as np  # noqa: E402
+from . import checked, outcomes, source
 
-from . import checked, outcomes, source  # noqa: E402
-
+DEVICES = 4
 _originals: dict[str, list[list[np.ndarray]]] = {}
 
 
@@ -37,6 +36,12 @@ def mutant(name: str, directory: pathlib.Path, classify: bool) -> dict[str, Any]
             "seconds": [round(judged - begin, 2), round(time.perf_counter() - judged, 2)]}
 
 
+@functools.cache
+def devices() -> None:
+    """As many as the kernels ask for. Said by the process that judges, before it uses JAX; who sends it mutants keeps its own."""
+    jax.config.update("jax_num_cpu_devices", DEVICES)
+
+
 class Mutants:
     """What a process is sent: run(NAME) is the answer. mode: "checked" asks for the checks alone."""
 
@@ -44,6 +49,7 @@ class Mutants:
         self.mode = mode
 
     def run(self, name: str) -> dict[str, Any]:
+        devices()
         with tempfile.TemporaryDirectory() as directory:
             try:
                 answer = mutant(name, pathlib.Path(directory), self.mode != "checked")
