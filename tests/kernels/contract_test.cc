@@ -163,6 +163,33 @@ TEST(Contract, CrowdedRows) {
   }
 }
 
+// Two plans of a kernel hold an operand in places of their own, and agree to the bit.
+TEST(Contract, SumsDoNotDependOnHowFarRowsLieApart) {
+  std::mt19937_64 rng(23);
+  for (const bool turned : {false, true}) {
+    for (const auto& [m, n, k] :
+         {std::tuple{3, 130, 1030}, {16, 16, 770}, {64, 256, 2048}, {128, 512, 1024}, {256, 1024, 1024}}) {
+      Contraction x;
+      x.m = m, x.n = n, x.k = k, x.in = x.in_rhs = x.out = DType::F32;
+      x.a_row = turned ? 1 : k, x.a_col = turned ? m : 1, x.b_col = 1, x.c_row = n;
+      std::vector<float> a(static_cast<size_t>(m * k)), values(static_cast<size_t>(n * k)), first;
+      for (float& v : a) v = static_cast<float>(static_cast<double>(rng() % 2001) / 1000 - 1);
+      for (float& v : values) v = static_cast<float>(static_cast<double>(rng() % 2001) / 1000 - 1);
+      for (const int64_t row : {n + 7, n, (n + 511) / 512 * 512, (n + 1023) / 1024 * 1024, 2048}) {
+        std::vector<float> b(static_cast<size_t>(row * k)), c(static_cast<size_t>(m * n));
+        for (int i = 0; i < k; ++i)
+          std::copy_n(&values[static_cast<size_t>(i * n)], n, &b[static_cast<size_t>(i * row)]);
+        x.b_row = row;
+        ASSERT_TRUE(contract(x, c.data(), a.data(), b.data()));
+        if (first.empty()) first = c;
+        ASSERT_EQ(std::memcmp(c.data(), first.data(), c.size() * sizeof(float)), 0)
+            << m << 'x' << n << 'x' << k << (turned ? " turned" : "") << ", rows " << row << " apart";
+      }
+      EXPECT_NE(*std::max_element(first.begin(), first.end()), 0);
+    }
+  }
+}
+
 template <class T>
 void complex_product(DType d) {
   using Z = std::complex<T>;

@@ -79,7 +79,19 @@ void pack(void* dst, DType to, Matrix x, int64_t ld) {
 // Operands of onednn_reads_in_place, as measured on an EPYC with AVX2: 256 columns of 256 numbers that lie 4 KiB apart
 // go 2.0 times as fast from a copy whose rows lie otherwise, 1.4 times from 2 KiB; from 16 uses of a number on.
 constexpr int64_t kCrowdedBytes = 2048, kApartBytes = 64, kUsesWorthCopies = 16;
-bool crowded(DType t, int64_t ld) { return ld * bytes_of(t) % kCrowdedBytes == 0 && onednn_reads_in_place(); }
+// oneDNN's AVX-512 kernels cut k otherwise where rows of the right operand lie a multiple of 4 KiB apart, and the sums
+// differ in their last bits: such rows never reach them, so that a result does not depend on where a plan holds its
+// operands. Seen on an EPYC of Zen 4 from 128 rows of the left operand on, of one that is turned from 3 on.
+constexpr int64_t kOtherSumsBytes = 4096, kUsesOfOtherSums = 64, kUsesOfOtherSumsTurned = 3;
+bool crowded(DType t, int64_t ld) {
+  return ld * bytes_of(t) % (onednn_reads_in_place() ? kCrowdedBytes : kOtherSumsBytes) == 0;
+}
+// Whether crowded rows are spread out in a copy; uses: of each element.
+bool spreads_left(int64_t uses) { return onednn_reads_in_place() && uses >= kUsesWorthCopies; }
+bool spreads_right(int64_t uses, bool left_turned) {
+  if (onednn_reads_in_place()) return uses >= kUsesWorthCopies;
+  return uses >= (left_turned ? kUsesOfOtherSumsTurned : kUsesOfOtherSums);
+}
 int64_t apart(DType t, int64_t columns, bool spreads) {
   return columns + (spreads && crowded(t, columns) ? kApartBytes / bytes_of(t) : 0);
 }
@@ -89,7 +101,7 @@ struct Taken {
   DType type;
   bool may_transpose;
   bool along_rows;  // k goes along rows; else from row to row
-  int64_t uses;     // of each element, where rows that are crowded are spread out; else 0
+  bool spreads;     // rows that are crowded
 };
 
 // The operand in a form that the backend takes, in place if it has one.
@@ -99,8 +111,8 @@ GemmOperand operand(int slot, const Taken& as, Matrix x) {
   if (x.cols == 1 && x.row != 1) x.col = 1;
   const bool plain = x.col == 1 && x.row >= std::max<int64_t>(1, x.cols);
   const bool turned = x.row == 1 && x.col >= std::max<int64_t>(1, x.rows);
-  const bool spreads = as.uses >= kUsesWorthCopies, spreads_plain = spreads && !as.along_rows && x.rows > 1,
-             spreads_turned = spreads && as.along_rows && x.cols > 1;
+  const bool spreads_plain = as.spreads && !as.along_rows && x.rows > 1,
+             spreads_turned = as.spreads && as.along_rows && x.cols > 1;
   const auto room = [&](int64_t rows, int64_t ld) {
     return scratch(slot, static_cast<size_t>(rows) * ld * bytes_of(to));
   };
@@ -232,7 +244,7 @@ bool run(const Contraction& c, void* out, const void* lhs, const void* rhs, Gemm
   const auto need = [&](DType byte) { return bf16 ? DType::BF16 : bytes ? byte : acc; };
   const DType need_a = need(a_unsigned ? DType::U8 : DType::I8), need_b = need(DType::I8);
   const bool transposes = backend == GemmBackend::OneDnn, in_place = transposes && !bf16 && !bytes;
-  const Taken left{need_a, transposes, true, in_place ? c.n : 0}, right{need_b, transposes, false, in_place ? c.m : 0};
+  const Taken left{need_a, transposes, true, in_place && spreads_left(c.n)};
   const int64_t ldc = same_bits ? (c.m == 1 ? c.n : c.c_row) : c.n;
   const IsaModule& isa = isa_module();
   GemmOperand a{}, b{};
@@ -249,7 +261,7 @@ bool run(const Contraction& c, void* out, const void* lhs, const void* rhs, Gemm
                     {static_cast<const char*>(lhs) + i * c.a_batch * bytes_of(c.in), c.in, c.m, c.k, c.a_row, c.a_col});
       if (i == 0 || c.b_batch != 0)
         b = operand(
-            kPackB, right,
+            kPackB, {need_b, transposes, false, in_place && spreads_right(c.m, a.transposed)},
             {static_cast<const char*>(rhs) + i * c.b_batch * bytes_of(c.in_rhs), c.in_rhs, c.k, c.n, c.b_row, c.b_col});
       switch (acc) {
         case DType::F32:
