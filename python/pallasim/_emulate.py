@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from . import _chip_needed, _context, _findings, _hardware, _lowering, _second_line
+from . import _chip_needed, _context, _findings, _hardware, _lowering, _second_line, _timers
 from ._params import Params, given
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class emulate:
         self._leave = functools.partial(_core.leave, self)
 
     def __enter__(self) -> Params:
-        _switch_on()
+        _switch_on(self.params)
         block = _context.block(self.params)
         block.__enter__()
         self._entered.append(block)
@@ -108,10 +108,11 @@ def _again(params: Params, post_mortem: bool = False) -> emulate:
     return block
 
 
-def _switch_on() -> None:
+def _switch_on(params: Params) -> None:
     _lowering.register()
     _hardware.patch()
     _chip_needed.patch()
+    _timers.patch(params)
 
 
 def install(machine: str = "generic", **options: Unpack[Options]) -> Params:
@@ -120,7 +121,7 @@ def install(machine: str = "generic", **options: Unpack[Options]) -> Params:
     An `emulate` block inside has its own options. Returns the options; installing again replaces them.
     """
     params = given(machine, options)
-    _switch_on()
+    _switch_on(params)
     _context.value().set_global(params)
     _findings.adopt_in_shell()
     return params

@@ -48,7 +48,7 @@ def _attribute(owner: type, name: str) -> None:
     setattr(owner, name, property(get))
 
 
-def _everywhere(wrapped: dict[int, tuple[Any, Any]]) -> None:
+def everywhere(wrapped: dict[int, tuple[Any, Any]]) -> None:
     """Binds the names that modules have for functions of JAX anew (id -> function and its replacement); who imports one later gets it from those."""
     originals = frozenset(wrapped)
     for module in list(sys.modules.values()):
@@ -116,4 +116,4 @@ def patch() -> None:
         wrapped.update(_replacement(xla_bridge, name, _takes_chip(0, "platform" if name == "get_backend" else "backend")))
     wrapped.update(_replacement(xla_bridge, "local_devices", _takes_chip(1, "backend")))
     wrapped.update(_replacement(conditionals, "platform_dependent", _chooses_chip))
-    _everywhere(wrapped)
+    everywhere(wrapped)

@@ -16,7 +16,7 @@ try:
 except ImportError as e:
     raise ImportError(f"pallasim.torch needs PyTorch ({e}): pip install pallasim[torch]") from e
 
-from . import _context, _emulate, _findings, _params, _torch_device, _torch_modules, _torch_platform
+from . import _context, _emulate, _params, _timers, _torch_device, _torch_modules, _torch_platform
 from ._torch_kernels import JaxCallable, function, in_force
 from ._torch_tensors import on_device, on_host, to_jax, to_torch
 
@@ -63,15 +63,11 @@ def uninstall() -> None:
 def seconds(f: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
     """What the launches of `f(*args, **kwargs)` would take on the chip in force, predicted with the values that they are given (docs/time.md):
     f runs once. Raises RuntimeError where it launches nothing, or more than are kept."""
-    params = dataclasses.replace(in_force(), time=True)
-    with _context.block(params):
-        before = _findings.launch_count()
-        f(*args, **kwargs)
-    count = _findings.launch_count() - before
-    latest = _findings.runs()
-    if not 0 < count <= len(latest):
-        raise RuntimeError(f"{count} launches: the time of 1 to {len(latest)} can be told")
-    return sum(run.time.seconds for run in latest[-count:] if run.time is not None)
+    with _context.block(dataclasses.replace(in_force(), time=True)):
+        _, launches = _timers.timed(f, args, kwargs)
+    if not launches:
+        raise RuntimeError("it launches nothing: there is no time to tell")
+    return sum(k.seconds for k in launches)
 
 
 def benchmark(functions: Sequence[Callable[[], Any]], *_: Any, **__: Any) -> list[float]:
