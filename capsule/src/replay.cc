@@ -223,7 +223,7 @@ class Replay {
     std::set_difference(there.begin(), there.end(), here.begin(), here.end(), std::back_inserter(only_there));
     if (only_here.empty() && only_there.empty()) return;
     ir::Diagnostic d =
-        differs("PS-DIFF-002", i, fmt::format("launch {} ended with other findings than in the recording", i + 1),
+        differs("PS-DIFF-003", i, fmt::format("launch {} ended with other findings than in the recording", i + 1),
                 "detect_races");
     for (const CapsuleFinding& f : only_here) d.numbers.push_back("only here: " + text(f));
     for (const CapsuleFinding& f : only_there) d.numbers.push_back("only recorded: " + text(f));
@@ -231,7 +231,7 @@ class Replay {
   }
 
   void time(size_t i, const CapsuleTime& then, Replayed* r) {
-    ir::Diagnostic d = differs("PS-DIFF-002", i,
+    ir::Diagnostic d = differs("PS-DIFF-004", i,
                                fmt::format("launch {} is predicted to take another time than in the recording", i + 1));
     const std::string recorded = fmt::format("recorded: {:.6g} us on {}", then.seconds * 1e6, then.chip);
     try {

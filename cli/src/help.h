@@ -16,6 +16,7 @@ constexpr const char* kFooter = R"(Examples:
   pallasim run bug.capsule                                   repeat a recorded program and compare its outputs
   pallasim explain PS-OOB-001                                what a code means, and what to do
 A file name of - is standard input. `pallasim COMMAND --help` explains a command.
+A kernel that a program wrote is judged by `python -m pallasim eval KERNEL.py`, of the Python package.
 
 Exit codes:
   0   fine

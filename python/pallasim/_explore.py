@@ -1,7 +1,6 @@
 """Exploration: a kernel under many schedules, and what may come of it."""
 from __future__ import annotations
 
-import base64
 import dataclasses
 import json
 from collections.abc import Callable, Iterator
@@ -66,6 +65,7 @@ class Exploration:
     interrupted: bool
     outcomes: tuple[ExploredOutcome, ...]
     text: str
+    launches: tuple[str, ...] = dataclasses.field(default=(), repr=False, compare=False)  # each as JSON
 
     @property
     def ok(self) -> bool:
@@ -79,18 +79,8 @@ class Exploration:
         return iter(self.outcomes)
 
     def to_json(self) -> str:
-        """One object; arrays as dtype, shape and base64 of their bytes."""
-
-        def plain(x: Any) -> Any:
-            if isinstance(x, np.ndarray):
-                return {"dtype": str(x.dtype), "shape": list(x.shape), "base64": base64.b64encode(x.tobytes()).decode()}
-            if dataclasses.is_dataclass(x) and not isinstance(x, type):
-                return {f.name: plain(getattr(x, f.name)) for f in dataclasses.fields(x)}
-            if isinstance(x, dict):
-                return {k if isinstance(k, str) else f"{k[0]} of device {k[1]}": plain(v) for k, v in x.items()}
-            return [plain(v) for v in x] if isinstance(x, (list, tuple)) else x
-
-        return json.dumps(plain(self))
+        """One object with the launches, as `pallasim explore --json` prints them (docs/explore.md)."""
+        return json.dumps({"launches": [json.loads(x) for x in self.launches]})
 
 
 def explore(f: Callable[..., Any], *args: Any, chip: str = "generic", schedules: int = 1000, policy: str = "pct", depth: int = 3, seed: int = 0,
@@ -160,7 +150,8 @@ def of_launches(launches: list[dict[str, Any]], *, schedules: int, policy: str, 
             break
     outcomes = tuple(_outcome(o, n) for x, n in zip(found, numbers) for o in x["outcomes"])
     return Exploration(tuple(x["kernel"] for x in found), policy, seed, sum(x["schedules"] for x in found), all(x["exhausted"] for x in found),
-                       any(x["interrupted"] for x in found), outcomes, "".join(x["text"] for x in found).rstrip("\n"))
+                       any(x["interrupted"] for x in found), outcomes, "".join(x["text"] for x in found).rstrip("\n"),
+                       tuple(x["json"] for x in found))
 
 
 @dataclasses.dataclass

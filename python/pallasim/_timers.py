@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import _context, _findings, _platform, _predict
+import pallasim
+
+from . import _context, _findings, _platform
 from ._params import MACHINES, Params
 from ._times import KernelTime
 
@@ -91,7 +93,7 @@ def _tokamax(module: Any) -> None:
             return original(f, x)
         begin = time.perf_counter()
         options = {o.name: getattr(params, o.name) for o in dataclasses.fields(params) if o.name not in ("machine", "time")}
-        predicted = functools.partial(_predict.predict, f, chip=params.machine, sensitivity=False, sample=True, options=options)
+        predicted = functools.partial(pallasim.predict, f, chip=params.machine, sensitivity=False, sample=True, options=options)
         by_shapes = predicted(x)
         took = time.perf_counter() - begin
         depends = any(k.reads_inputs for k in by_shapes)

@@ -8,6 +8,7 @@
 
 #include "interrupt.h"
 #include "launch_call.h"
+#include "pallasim/capsule/exploration.h"
 #include "pallasim/interp/explore.h"
 #include "pallasim/interp/policy.h"
 
@@ -86,6 +87,8 @@ nb::dict exploration_dict(const interp::Exploration& x, const Shown& shown) {
   d["interrupted"] = x.interrupted;
   d["uncounted"] = x.uncounted;
   d["text"] = interp::to_text(x);
+  using Json = nlohmann::ordered_json;
+  d["json"] = capsule::to_json(x).dump(-1, ' ', false, Json::error_handler_t::replace);
   nb::list outcomes;
   for (const interp::ExploredOutcome& o : x.outcomes) outcomes.append(outcome_dict(o, shown));
   d["outcomes"] = outcomes;

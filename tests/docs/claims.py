@@ -24,9 +24,10 @@ FOLDER = pathlib.Path(__file__).with_name("claims")
 PAGES = {"README": ROOT / "README.md"} | {
     name: ROOT / "docs" / f"{name}.md"
     for name in ("install", "first_kernel", "reports", "pytest", "python", "options", "chips", "check", "faq", "ops", "coverage", "notebooks",
-                 "sweep", "eval", "suite", "debugger")}
+                 "sweep", "eval", "suite", "debugger", "torch", "scale")}
 # Why a sentence needs no test: it does not say what Pallasim does.
-NO_BEHAVIOUR = {"where to read on", "what a reader may do", "what a word means", "what JAX or a chip does", "what nobody knows"}
+NO_BEHAVIOUR = {"where to read on", "what a reader may do", "what a word means", "what JAX or a chip does", "what nobody knows",
+                "what was measured once"}
 # Checks that take longer than a test may: people run them before a release.
 SCRIPTS = {"scripts/wheel.sh", "scripts/test_aarch64.sh", "scripts/test_newest_jax.sh", "scripts/judge.sh", "demo.sh"}
 

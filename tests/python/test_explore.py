@@ -48,7 +48,7 @@ def test_a_copy_used_too_early_has_two_outcomes(policy):
         with pallasim.emulate("tpu-v5e", replay=outcome.token):
             np.testing.assert_array_equal(add_one(X, True), outcome.outputs["o_ref"])
     said = json.loads(found.to_json())
-    assert [o["count"] for o in said["outcomes"]] == [o.count for o in found] and said["outcomes"][0]["outputs"]["o_ref"]["base64"]
+    assert [o["count"] for o in said["launches"][0]["outcomes"]] == [o.count for o in found]
 
 
 def test_the_mended_kernel_has_one():
@@ -68,6 +68,9 @@ def test_a_token_replays_in_another_process_and_from_a_capsule(tmp_path):
         subprocess.run([_program.path(), "run", str(capsule), "--replay", outcome.token, "--out", str(folder)], capture_output=True, env=_program.environment())
         file = next(folder.rglob("*.npy"))
         np.testing.assert_array_equal(np.load(file), outcome.outputs["o_ref"])
+    how = ["--policy", "pct", "--schedules", "50", "--seed", "0", "--json"]
+    printed = json.loads(subprocess.run([_program.path(), "explore", str(capsule), *how], capture_output=True, env=_program.environment()).stdout)
+    assert printed["launches"] == json.loads(found.to_json())["launches"], "one form, wherever it is asked"
     done = subprocess.run([_program.path(), "explore", str(capsule), "--schedules", "50", "--json"], capture_output=True, text=True, env=_program.environment())
     said = json.loads(done.stdout)["launches"][0]
     assert done.returncode == 1 and [o["token"] for o in said["outcomes"]] == [o.token for o in found]
@@ -147,7 +150,7 @@ def test_sums_within_a_tolerance_are_one_outcome(policy):
     assert found.ok and one.count == found.schedules == sum(o.count for o in apart) and one.variants == len(want)
     first = one.outputs["o_ref"][0]
     assert one.spread == max(abs(np.float64(s) - first) for s in want) > 0
-    assert f"in {len(want)} results within the tolerance" in str(found) and json.loads(found.to_json())["outcomes"][0]["variants"] == len(want)
+    assert f"in {len(want)} results within the tolerance" in str(found) and json.loads(found.to_json())["launches"][0]["outcomes"][0]["variants"] == len(want)
     narrow = pallasim.explore(total, x, chip="gpu-h100", policy=policy, schedules=200, tolerance=1e-12)
     assert len(narrow.outcomes) == len(want)
 

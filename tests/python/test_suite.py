@@ -90,7 +90,7 @@ def test_findings_and_times_are_recorded_and_compared(tmp_path):
     edited(path, lambda m: m["launches"][0]["predicted"].update(seconds=launch["predicted"]["seconds"] * 1.1))
     code, found = suite(path, "--time-rtol", "0.05")
     codes = [f["code"] for f in found["capsules"][0]["outcome"]["findings"] if f["code"].startswith("PS-DIFF")]
-    assert code == 1 and codes == ["PS-DIFF-002", "PS-DIFF-002"] and found["counts"] == {"different": 1}
+    assert code == 1 and codes == ["PS-DIFF-003", "PS-DIFF-004"] and found["counts"] == {"different": 1}
     again = pallasim.replay(path, compare=True, time_rtol=0.05)
     assert [f.code for f in again.findings if f.code.startswith("PS-DIFF")] == codes and not again.ok
     assert pallasim.replay(path).ok  # a warning alone
