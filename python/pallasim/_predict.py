@@ -12,7 +12,9 @@ from ._times import KernelTime
 
 class Prediction(tuple[KernelTime, ...]):
     """The launches of a program, in the order of its trace. `seconds`: their sum, as if each one waited for those before. Its string is a
-    report, which notebooks show; `to_json()` is for programs."""
+    report, which notebooks show; `to_json()` is for programs. page: the page that shows them, where it was asked for."""
+
+    page: _report.Page | None = None
 
     @property
     def seconds(self) -> float:
@@ -32,7 +34,7 @@ class Prediction(tuple[KernelTime, ...]):
 
 
 def predict(f: Callable[..., Any], *args: Any, chip: str, values: bool = False, sensitivity: bool = True, waves: int = 3, cold: bool = False,
-            sample: bool = False, trace: str = "", report: str = "", options: dict[str, Any] | None = None, **kwargs: Any) -> Prediction:
+            sample: bool = False, trace: str = "", report: str | bool = "", options: dict[str, Any] | None = None, **kwargs: Any) -> Prediction:
     """What the kernels of `f(*args, **kwargs)` would take on `chip`, in seconds of the device; nothing is run on one.
 
     Arguments are arrays or `jax.ShapeDtypeStruct`. Where control depends on what arrays hold, kernels are run with those values: with
@@ -41,7 +43,8 @@ def predict(f: Callable[..., Any], *args: Any, chip: str, values: bool = False, 
     are not run where all do the same, nor trips in the middle of long loops; 0: all are. cold: caches are empty; else they hold the arrays
     where those fit, as when a launch is repeated. sample: of a GPU's programs that are alike and share nothing but a cache that holds the
     arrays, run some, on as many SMs with their share of it, as sweeps do; flops and bytes are estimates then.
-    trace: a file for the time line, in Perfetto's format. report: a file for a page that shows the launches (docs/report.md).
+    trace: a file for the time line, in Perfetto's format. report: a file for a page that shows the launches (docs/report.md), or True; it is
+    the prediction's `page` then.
     options: of `Params`.
 
     Raises RuntimeError where f launches no kernel, KernelError for a configuration that the chip's rules refuse, with rule and line.
@@ -56,9 +59,12 @@ def predict(f: Callable[..., Any], *args: Any, chip: str, values: bool = False, 
         found = [_one(*launch, *how) for launch in recorded(f, args, kwargs, chip, options or {})]
     if not found:
         raise RuntimeError("nothing to predict: no Pallas kernel is launched")
+    prediction = Prediction(k for k, _ in found)
     if report:
-        _report.page(", ".join(dict.fromkeys(k.kernel for k, _ in found)), [data for _, data in found]).save(report)
-    return Prediction(k for k, _ in found)
+        prediction.page = _report.page(", ".join(dict.fromkeys(k.kernel for k, _ in found)), [data for _, data in found])
+        if isinstance(report, str):
+            prediction.page.save(report)
+    return prediction
 
 
 def _one(text: str, settings: str, contents: list[list[bytes | None]], values: bool, sensitivity: bool, waves: int, cold: bool, trace: str,

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from . import _still
+
 _GAP, _ABOVE = 40, 30  # lines between two of a kernel that are shown as well, and above its first one up to its def
 _DEF = re.compile(r"\s*(async\s+)?(def|class)\b")
 
@@ -15,12 +17,20 @@ _DEF = re.compile(r"\s*(async\s+)?(def|class)\b")
 class Page:
     """A page as text; a notebook shows it in place. `save(path)` writes it."""
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, launches: Sequence[str] = ()):
         self.text = text
+        self._launches = launches
 
     def save(self, path: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.text)
+
+    def picture(self, launch: int = 1, *, core: int = 0, begin: float = 0.0, end: float | None = None, title: str = "") -> str:
+        """SVG of the time line of one core, for documents, which the page shows with all else; the first launch is 1. begin, end: seconds (steps where the
+        page has the order of steps), None: the launch's end. Raises ValueError where there is nothing of that."""
+        if not 1 <= launch <= len(self._launches):
+            raise ValueError(f"launch {launch}: the launches are 1 to {len(self._launches)}")
+        return _still.picture(json.loads(self._launches[launch - 1]), core, begin, end, title)
 
     def __repr__(self) -> str:
         return f"<pallasim report, {len(self.text) // 1024} KiB>"
@@ -33,7 +43,7 @@ def page(title: str, launches: Sequence[str]) -> Page:
     """The page of launches whose data the extension made."""
     from . import _core
 
-    return Page(_core.report_page(title, [_with_source(x) for x in launches]))
+    return Page(_core.report_page(title, [_with_source(x) for x in launches]), launches)
 
 
 def latest(path: str = "") -> Page:
