@@ -2,6 +2,7 @@
 // kernel (a warpgroup, a Triton program) uses with all its warps.
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 
 #include "cost.h"
 #include "pallasim/hw/machine.h"
@@ -13,6 +14,21 @@ using ir::DType;
 using ir::Space;
 
 constexpr double kSimtLanes = 128;  // of an SM
+constexpr int64_t kRowsOfAWarp = 16;
+
+// Whether a product multiplies what another one made (attention). A region's values, and those of regions around it.
+bool chained(const ir::Region& r, std::unordered_set<ir::ValueId>* made) {
+  for (const ir::Op& op : r.ops) {
+    const auto is_made = [&](ir::ValueId v) { return made->contains(v); };
+    const bool product = op.code == ir::OpCode::dot_general,
+               follows = std::any_of(op.operands.begin(), op.operands.end(), is_made);
+    if (product && follows) return true;
+    if (product || (follows && op.regions.empty())) made->insert(op.results.begin(), op.results.end());
+    for (const ir::Region& inner : op.regions)
+      if (chained(inner, made)) return true;
+  }
+  return false;
+}
 
 class Gpu : public CostModel {
  public:
@@ -23,37 +39,22 @@ class Gpu : public CostModel {
     sms_ = static_cast<double>(std::max<int64_t>(p.device_cores, 1));
     hopper_ = f.find("wgmma_f16_rate") != nullptr;
     behind_a_product = std::max(0.0, f("simt_fma") / f("simt_simple") - 1);
+    if (model(m).programs != Programs::Concurrent) return;
+    for (const ir::Body& b : m.bodies) {
+      std::unordered_set<ir::ValueId> made;
+      // Triton gives all warps rows of their own then (AccelerateMatmul.cpp, warpsPerTile).
+      if (chained(b.graph.region, &made)) rows_of_warps_ = kRowsOfAWarp * warps;
+    }
   }
 
   Work of(const ir::Op& op, const ir::Graph& g) const override {
-    if ((ir::info(op.code).effects & ir::kEffectAsync) != 0) return {};
-    const Sort sort = sort_of(op.code);
-    if (sort == Sort::Product) return product(product_shape(op, g));
-    if (sort == Sort::Load || sort == Sort::Store) return access(op, g, sort);
-    Work w;
-    if (sort == Sort::Free) return w;
-    const ir::Type* t = sort == Sort::Reduce || sort == Sort::Scan ? operand_type(op, g, 0) : result_type(op, g);
-    if (sort == Sort::Control || !t || t->is_scalar()) {
-      busy(w, Unit::Scalar) = f_("scalar_cycles") * cycle_;
-      return w;
-    }
-    const auto n = static_cast<double>(t->num_elements());
-    w.flops = n;
-    std::string figure(figure_of(sort));
-    if (sort == Sort::Convert && (t->dtype == DType::BF16 || ir::bit_width(t->dtype) == 8)) figure = "convert_bf16";
-    if (sort == Sort::Divide && !ir::is_float(t->dtype)) figure = "integer";
-    const double packed = sort == Sort::Simple && ir::is_float(t->dtype) && ir::bit_width(t->dtype) == 16 ? 2 : 1;
-    const double wide = ir::bit_width(t->dtype) == 64 && ir::is_float(t->dtype) ? 2 : 1;
-    const double special = f_.value_or("sfu_" + figure, 0);
-    busy(w, Unit::Special) = special * n / f_("mufu_rate") * cycle_;
-    busy(w, sort == Sort::Move || sort == Sort::Scan ? Unit::Access : Unit::Vector) =
-        f_("simt_" + figure) * wide * n / packed / (kSimtLanes * share_) * cycle_;
-    if (sort == Sort::Reduce) {
-      // One thread waits for each of its operations; others take the lanes meanwhile.
-      const double issued = std::min(1.0, f_("simt_reduce_issue") / f_("simt_reduce"));
-      w.latency = (1 - issued) * busy(w, Unit::Vector);
-      busy(w, Unit::Vector) *= issued;
-    }
+    Work w = once(op, g);
+    const ir::Type* t = op.results.empty() ? nullptr : result_type(op, g);
+    if (!t || t->dims.size() < 2 || t->dims[0].size >= rows_of_warps_ || w.bytes > 0) return w;
+    // Warps without rows of their own do what others do.
+    const double times =
+        static_cast<double>(rows_of_warps_) / static_cast<double>(std::max<int64_t>(t->dims[0].size, 1));
+    for (double& busy : w.busy) busy *= times;
     return w;
   }
 
@@ -89,6 +90,38 @@ class Gpu : public CostModel {
   }
 
  private:
+  Work once(const ir::Op& op, const ir::Graph& g) const {
+    if ((ir::info(op.code).effects & ir::kEffectAsync) != 0) return {};
+    const Sort sort = sort_of(op.code);
+    if (sort == Sort::Product) return product(product_shape(op, g));
+    if (sort == Sort::Load || sort == Sort::Store) return access(op, g, sort);
+    Work w;
+    if (sort == Sort::Free) return w;
+    const ir::Type* t = sort == Sort::Reduce || sort == Sort::Scan ? operand_type(op, g, 0) : result_type(op, g);
+    if (sort == Sort::Control || !t || t->is_scalar()) {
+      busy(w, Unit::Scalar) = f_("scalar_cycles") * cycle_;
+      return w;
+    }
+    const auto n = static_cast<double>(t->num_elements());
+    w.flops = n;
+    std::string figure(figure_of(sort));
+    if (sort == Sort::Convert && (t->dtype == DType::BF16 || ir::bit_width(t->dtype) == 8)) figure = "convert_bf16";
+    if (sort == Sort::Divide && !ir::is_float(t->dtype)) figure = "integer";
+    const double packed = sort == Sort::Simple && ir::is_float(t->dtype) && ir::bit_width(t->dtype) == 16 ? 2 : 1;
+    const double wide = ir::bit_width(t->dtype) == 64 && ir::is_float(t->dtype) ? 2 : 1;
+    const double special = f_.value_or("sfu_" + figure, 0);
+    busy(w, Unit::Special) = special * n / f_("mufu_rate") * cycle_;
+    busy(w, sort == Sort::Move || sort == Sort::Scan ? Unit::Access : Unit::Vector) =
+        f_("simt_" + figure) * wide * n / packed / (kSimtLanes * share_) * cycle_;
+    if (sort == Sort::Reduce) {
+      // One thread waits for each of its operations; others take the lanes meanwhile.
+      const double issued = std::min(1.0, f_("simt_reduce_issue") / f_("simt_reduce"));
+      w.latency = (1 - issued) * busy(w, Unit::Vector);
+      busy(w, Unit::Vector) *= issued;
+    }
+    return w;
+  }
+
   static double& busy(Work& w, Unit u) { return w.busy[static_cast<size_t>(u)]; }
 
   // Operations per cycle of an SM.
@@ -134,6 +167,7 @@ class Gpu : public CostModel {
   const TimingFigures& f_;
   double cycle_, share_, sms_;
   bool hopper_;
+  int64_t rows_of_warps_ = 0;
 };
 
 }  // namespace

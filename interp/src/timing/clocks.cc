@@ -29,6 +29,7 @@ bool stays_in_cache(const Plan& p, const hw::TimingFigures& f) {
 Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& settings)
     : ex_(ex), costs_(costs), settings_(settings), f_(*settings.figures) {
   gpu_ = settings.chip->family == hw::Family::Gpu;
+  in_step_ = gpu_ && ex.plan->first().model->programs == hw::Programs::Concurrent;
   rates_.assign(std::size(kRateNames), -1);
   clocks_.resize(ex.threads.size());
   const auto devices = static_cast<size_t>(ex.devices);
@@ -152,6 +153,31 @@ double Clocks::throttled(const hw::Server& pipe, double now) const {
   return 1 + power_ * std::clamp((pipe.busy() / now - kBusy) / (1 - kBusy), 0.0, 1.0);
 }
 
+// Lanes and special function units work on different elements of one operation at the same time.
+hw::Work Clocks::overlapped(hw::Work w) {
+  double &vector = w.busy[static_cast<size_t>(Unit::Vector)], &special = w.busy[static_cast<size_t>(Unit::Special)];
+  (vector < special ? vector : special) = 0;
+  return w;
+}
+
+// One unit behind the other.
+void Clocks::follow(const Thread& t, Clock& c, const hw::Work& w, int line, int32_t step) {
+  auto& core = cores_[static_cast<size_t>(core_of(t))];
+  const double share = costs_.model().issue_share;
+  for (size_t u = 0; u < hw::kUnits; ++u) {
+    if (w.busy[u] <= 0) continue;
+    const bool own = static_cast<Unit>(u) == Unit::Scalar;
+    const double part = static_cast<Unit>(u) == Unit::Vector || static_cast<Unit>(u) == Unit::Special ? share : 1;
+    auto& server = core[in_step_ && static_cast<Unit>(u) != Unit::Access ? static_cast<size_t>(Unit::Vector) : u];
+    const double start = own ? c.at : std::max(c.at, server.free());
+    const double seconds = w.busy[u] * (static_cast<Unit>(u) == Unit::Matrix ? throttled(core[u], c.at) : 1);
+    if (!own) server.take(c.at, seconds * part);
+    if (!own && &server != &core[u]) core[u].take(c.at, seconds * part);
+    if (picture_ && !own) show_unit(t, step, static_cast<Unit>(u), start, start + seconds * part, line);
+    advance(c, static_cast<int>(u), line, start + seconds - c.at);
+  }
+}
+
 void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int32_t step) {
   flops_ += w.flops;
   const double before = c.at;
@@ -166,19 +192,8 @@ void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int3
     }
     advance(c, static_cast<int>(most), line, c.window + c.packed[most] - c.at);
   } else {
-    auto& core = cores_[static_cast<size_t>(core_of(t))];
-    const double share = costs_.model().issue_share;
-    for (size_t u = 0; u < hw::kUnits; ++u) {
-      if (w.busy[u] <= 0) continue;
-      busy_[u] += w.busy[u] * share;
-      const bool own = static_cast<Unit>(u) == Unit::Scalar;
-      const double part = static_cast<Unit>(u) == Unit::Vector || static_cast<Unit>(u) == Unit::Special ? share : 1;
-      const double start = own ? c.at : std::max(c.at, core[u].free());
-      const double seconds = w.busy[u] * (static_cast<Unit>(u) == Unit::Matrix ? throttled(core[u], c.at) : 1);
-      if (!own) core[u].take(c.at, seconds * part);
-      if (picture_ && !own) show_unit(t, step, static_cast<Unit>(u), start, start + seconds * part, line);
-      advance(c, static_cast<int>(u), line, start + seconds - c.at);
-    }
+    follow(t, c, in_step_ ? overlapped(w) : w, line, step);
+    for (size_t u = 0; u < hw::kUnits; ++u) busy_[u] += w.busy[u] * costs_.model().issue_share;
     const bool product = w.busy[static_cast<size_t>(Unit::Matrix)] > 0;
     advance(c, static_cast<int>(product ? Unit::Matrix : Unit::Vector), line, w.latency);
   }
@@ -330,6 +345,7 @@ void Clocks::ran(Thread& t, const Step& s) {
                    {core_of(t), ex_.device_of(t), l.bytes, l.bytes, l.bytes, true, true, rate(Rate::store_latency)});
     }
   charge(t, c, cost.work, cost.line, s.id);
+  if (!c.used.empty()) refill(t, c, cost.line);
   if (picture_ && c.at > before) picture_->slice(t.index, before, c.at, picture_->text(row(s).name), loc_of(cost.line));
 }
 

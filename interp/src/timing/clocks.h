@@ -125,6 +125,7 @@ class Clocks : public Events {
     const ir::Op* op;
     ir::ValueId value;
     int64_t tag;
+    const StepLoad* load;
   };
   struct Clock {
     double at = 0, window = 0, blocked = 0;
@@ -132,6 +133,7 @@ class Clocks : public Events {
     std::array<double, hw::kUnits> packed{};
     Path path;
     std::vector<Pending> loads;                                     // whose values nobody used yet
+    std::vector<const StepLoad*> used;                              // by the step that is about to run
     int32_t fetched = -1;                                           // the step whose loads began before it could run
     int64_t waits_for = -1;                                         // a tag
     std::unordered_map<const ir::Op*, std::vector<int64_t>> ahead;  // transfers of loads that come later in their loop
@@ -178,7 +180,10 @@ class Clocks : public Events {
   void far_transfer(int64_t flight, double now, const Far&);
   double throttled(const hw::Server&, double now) const;  // how much longer a product takes
   void advance(Clock&, int cause, int line, double seconds);
+  static hw::Work overlapped(hw::Work);
+  void follow(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
   void charge(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
+  void refill(const Thread&, Clock&, int line);
   void load(const Thread&, Clock&, const StepLoad&, int line);
   int64_t start_load(const Thread&, Clock&, const StepLoad&, int line);
   bool is_far(const memory::Place&) const;  // in a device's memory
@@ -207,6 +212,9 @@ class Clocks : public Events {
   ClockSettings settings_;
   const hw::TimingFigures& f_;
   bool gpu_, held_ = false;  // the arrays of the launch lie in the cache
+  // Programs of Triton begin together, and an SM's units divide their time fairly among all that ask: so they stay in
+  // step, each asks for what the others ask for, and no unit works while another one does.
+  bool in_step_ = false;
   double power_ = 0;  // of tensor cores that never rest: how much longer products take, as their power lowers the clock
   std::vector<double> rates_;                       // by Rate; negative: nobody asked
   std::vector<int> resource_causes_;                // by resource of transfers_

@@ -35,6 +35,7 @@ bool Clocks::must_wait(Thread& t, const Step& s) {
       return true;
     }
     flights_.erase(c.loads[i].tag);
+    if (c.loads[i].load->loop) c.used.push_back(c.loads[i].load);
     c.loads.erase(c.loads.begin() + static_cast<std::ptrdiff_t>(i));
   }
   return false;
@@ -77,8 +78,7 @@ void Clocks::load(const Thread& t, Clock& c, const StepLoad& l, int line) {
     const int64_t trips = loop.all, trip = loop.now;
     auto& ahead = c.ahead[l.op];
     if (trip == 0) ahead.clear();
-    // A buffer is filled again when the product that used it is done: at the beginning of the trip behind that.
-    const int64_t deep = settings_.stages - 1, begins = trip == 0 ? std::min(deep, trips) : trip + deep - 1 < trips;
+    const int64_t deep = settings_.stages - 1, begins = trip == 0 ? std::min(deep, trips) : 0;
     for (int64_t i = 0; i < begins; ++i) ahead.push_back(start_load(t, c, l, line));
     if (!ahead.empty()) {
       tag = ahead.front();
@@ -86,7 +86,17 @@ void Clocks::load(const Thread& t, Clock& c, const StepLoad& l, int line) {
     }
   }
   if (tag < 0) tag = start_load(t, c, l, line);
-  c.loads.push_back({l.op, l.value, tag});
+  c.loads.push_back({l.op, l.value, tag, &l});
+}
+
+// A buffer is filled again when the operation that used it is done, as a rule a product.
+void Clocks::refill(const Thread& t, Clock& c, int line) {
+  for (const StepLoad* l : c.used) {
+    const Clock::Trips& loop = c.trips[l->loop];
+    if (settings_.stages > 1 && loop.now + settings_.stages - 1 < loop.all)
+      c.ahead[l->op].push_back(start_load(t, c, *l, line));
+  }
+  c.used.clear();
 }
 
 // -- transfers --
