@@ -345,7 +345,6 @@ void Clocks::ran(Thread& t, const Step& s) {
                    {core_of(t), ex_.device_of(t), l.bytes, l.bytes, l.bytes, true, true, rate(Rate::store_latency)});
     }
   charge(t, c, cost.work, cost.line, s.id);
-  if (!c.used.empty()) refill(t, c, cost.line);
   if (picture_ && c.at > before) picture_->slice(t.index, before, c.at, picture_->text(row(s).name), loc_of(cost.line));
 }
 

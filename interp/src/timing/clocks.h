@@ -125,7 +125,6 @@ class Clocks : public Events {
     const ir::Op* op;
     ir::ValueId value;
     int64_t tag;
-    const StepLoad* load;
   };
   struct Clock {
     double at = 0, window = 0, blocked = 0;
@@ -133,13 +132,13 @@ class Clocks : public Events {
     std::array<double, hw::kUnits> packed{};
     Path path;
     std::vector<Pending> loads;                                     // whose values nobody used yet
-    std::vector<const StepLoad*> used;                              // by the step that is about to run
     int32_t fetched = -1;                                           // the step whose loads began before it could run
     int64_t waits_for = -1;                                         // a tag
     std::unordered_map<const ir::Op*, std::vector<int64_t>> ahead;  // transfers of loads that come later in their loop
     struct Trips {
       int64_t all = 0, now = 0;  // how many, and which one it is
       Folds::Left left = {};
+      std::vector<const StepLoad*> loads = {};       // that its compiler fetches ahead
       std::vector<int64_t> carried = {}, step = {};  // numbers that it carries, and what the last trip added
       std::vector<bool> steady = {};                 // each trip added the same
     };
@@ -183,7 +182,7 @@ class Clocks : public Events {
   static hw::Work overlapped(hw::Work);
   void follow(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
   void charge(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
-  void refill(const Thread&, Clock&, int line);
+  void next_loads(const Thread&, Clock&, const Clock::Trips&, int line);
   void load(const Thread&, Clock&, const StepLoad&, int line);
   int64_t start_load(const Thread&, Clock&, const StepLoad&, int line);
   bool is_far(const memory::Place&) const;  // in a device's memory

@@ -35,7 +35,6 @@ bool Clocks::must_wait(Thread& t, const Step& s) {
       return true;
     }
     flights_.erase(c.loads[i].tag);
-    if (c.loads[i].load->loop) c.used.push_back(c.loads[i].load);
     c.loads.erase(c.loads.begin() + static_cast<std::ptrdiff_t>(i));
   }
   return false;
@@ -74,29 +73,29 @@ int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int lin
 void Clocks::load(const Thread& t, Clock& c, const StepLoad& l, int line) {
   int64_t tag = -1;
   if (l.loop && settings_.stages > 1) {
-    const Clock::Trips& loop = c.trips[l.loop];
-    const int64_t trips = loop.all, trip = loop.now;
+    Clock::Trips& loop = c.trips[l.loop];
     auto& ahead = c.ahead[l.op];
-    if (trip == 0) ahead.clear();
-    const int64_t deep = settings_.stages - 1, begins = trip == 0 ? std::min(deep, trips) : 0;
-    for (int64_t i = 0; i < begins; ++i) ahead.push_back(start_load(t, c, l, line));
+    if (loop.now == 0) {
+      ahead.clear();
+      loop.loads.push_back(&l);
+      for (int64_t i = std::min<int64_t>(settings_.stages - 1, loop.all); i > 0; --i)
+        ahead.push_back(start_load(t, c, l, line));
+    } else if (&l == loop.loads.front()) {
+      next_loads(t, c, loop, line);
+    }
     if (!ahead.empty()) {
       tag = ahead.front();
       ahead.erase(ahead.begin());
     }
   }
   if (tag < 0) tag = start_load(t, c, l, line);
-  c.loads.push_back({l.op, l.value, tag, &l});
+  c.loads.push_back({l.op, l.value, tag});
 }
 
-// A buffer is filled again when the operation that used it is done, as a rule a product.
-void Clocks::refill(const Thread& t, Clock& c, int line) {
-  for (const StepLoad* l : c.used) {
-    const Clock::Trips& loop = c.trips[l->loop];
-    if (settings_.stages > 1 && loop.now + settings_.stages - 1 < loop.all)
-      c.ahead[l->op].push_back(start_load(t, c, *l, line));
-  }
-  c.used.clear();
+// The loads of a loop begin together, when the products of the trip before have used the buffers.
+void Clocks::next_loads(const Thread& t, Clock& c, const Clock::Trips& loop, int line) {
+  if (loop.now + settings_.stages - 2 >= loop.all) return;
+  for (const StepLoad* l : loop.loads) c.ahead[l->op].push_back(start_load(t, c, *l, line));
 }
 
 // -- transfers --
