@@ -10,7 +10,7 @@
 namespace pallasim::interp {
 
 // Of a cache so much holds what the launch before this one left there: the rest is others'.
-constexpr double kHeld = 0.45;
+constexpr double kHeld = 0.9;
 
 using hw::Unit;
 
@@ -20,9 +20,23 @@ const char* const Clocks::kRateNames[] = {
 #undef X
 };
 
+// Whether no two programs have the same block: its index map takes every axis of the grid.
+static bool has_blocks_of_its_own(const ir::Operand& o, const ir::Module& m) {
+  if (!o.index_map || o.kind == ir::Operand::Kind::Output) return false;  // what is written goes to memory as well
+  const ir::Region& r = o.index_map->region;
+  for (size_t axis = 0; axis < m.grid.size() && axis < r.args.size(); ++axis) {
+    const auto takes = [&](const ir::Op& op) {
+      return std::find(op.operands.begin(), op.operands.end(), r.args[axis]) != op.operands.end();
+    };
+    if (m.grid[axis].size != 1 && std::none_of(r.ops.begin(), r.ops.end(), takes)) return false;
+  }
+  return true;
+}
+
 bool stays_in_cache(const Plan& p, const hw::TimingFigures& f) {
-  double all = 0;
-  for (const ir::Operand& o : p.module.operands) all += static_cast<double>(o.array->num_bytes());
+  double all = 0;  // each half of the cache holds what its SMs ask for
+  for (const ir::Operand& o : p.module.operands)
+    all += static_cast<double>(o.array->num_bytes()) * (has_blocks_of_its_own(o, p.module) ? 1 : f("l2_partitions"));
   return all <= kHeld * f("l2_bytes");
 }
 
