@@ -129,6 +129,10 @@ class TensorMemoryRules {
     if (!x.sum.type || !x.a.type || !x.b.type) return;
     if (!p_.compute_capability.starts_with("10."))
       return refuse(op, "tcgen05_mma on " + p_.name, "tensor memory and its products came with Blackwell");
+    // PTX ISA, tcgen05.mma: .kind::i8 is of sm_100a and sm_110a.
+    if (p_.compute_capability == "10.3" && (x.a.dtype == DType::I8 || x.a.dtype == DType::U8))
+      return refuse(op, fmt::format("tcgen05_mma of {} on {}", ir::name(x.a.dtype), p_.name),
+                    "Blackwell Ultra has no products of i8 on its tensor pipe: multiply f8 or bf16");
     x.pair = op.attr("collective_axis") != nullptr;
     x.scaled = op.viewed("a_scale") != nullptr;
     x.sparse = op.viewed("a_sparse_metadata") != nullptr;

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """JAX's own tests of what its GPU interpreter says of races, with the emulator in its place: expected and found, case by case.
 
-  PEER_TESTS=... PEER_OVERLAY=... race_cases.py OUTDIR --harness DIR [--only REGEX] [-k EXPRESSION] [--chip CHIP] [--rules warn] [--jobs N]
+  PEER_TESTS=... PEER_OVERLAY=... race_cases.py OUTDIR --harness DIR [--only REGEX] [-k EXPRESSION] [--chip CHIP] [--jobs N]
 
 DIR is the folder of the harness (peer_base.py, peer_hw.py); the tests are those of the newest JAX, and so is the JAX of this Python. Each
-file's kernels run on its chip in checked runs. A case asks whether races were found: what it expects is read off its assertion. One line
-per test function and, of the cases that are not as expected, one per case, with the codes of the findings; OUTDIR keeps FILE@HARDWARE.jsonl
-(which passing.py reads) and FILE@HARDWARE.races, an object per case. The exit status is 1 if a hazard was missed or said falsely.
+file's kernels run on its chip in checked runs; copies narrower than the chip's are warned of (the tests are for an interpreter that has no
+such rules). A case asks whether races were found: what it expects is read off its assertion. A case that asserts nothing expects none, one
+that expects an exception with JAX's own words, or takes one, expects a hazard. One line per test function and, of the cases that are not as
+expected, one per case, with the codes of the findings; OUTDIR keeps FILE@HARDWARE.jsonl (which passing.py reads) and FILE@HARDWARE.races,
+an object per case. The exit status is 1 if a hazard was missed or said falsely.
 """
 from __future__ import annotations
 
@@ -84,6 +86,13 @@ def pytest_configure(config: Any) -> None:
     wrap("assertTrue", lambda *_: True)
     wrap("assertFalse", lambda *_: False)
     wrap("assertEqual", lambda second, *_: second)
+    raises = unittest.TestCase.assertRaisesRegex
+
+    def assert_raises_regex(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _case["expected"] = _case["words"] = True
+        return raises(self, *args, **kwargs)
+
+    unittest.TestCase.assertRaisesRegex = assert_raises_regex
 
 
 def pytest_runtest_setup(item: Any) -> None:
@@ -99,21 +108,20 @@ def pytest_runtest_makereport(item: Any, call: Any) -> None:
     runs = pallasim.runs()[-(launch_count() - _case["first"]):] if launch_count() > _case["first"] else ()
     codes = collections.Counter(f.code for r in runs for f in r.findings)
     skipped = call.excinfo is not None and call.excinfo.typename in ("SkipTest", "Skipped")
-    record = {"id": item.nodeid.rpartition("/")[2], "expected": _case.get("expected"), "codes": dict(sorted(codes.items())),
-              "failed": "" if call.excinfo is None or skipped else str(call.excinfo.value).strip()[:300], "skipped": skipped,
-              "launches": len(runs), "reports": [str(f) for r in runs for f in r.findings]}
+    stopped = any(f.severity == "error" for r in runs for f in r.findings)
+    record = {"id": item.nodeid.rpartition("/")[2], "expected": _case.get("expected", stopped), "codes": dict(sorted(codes.items())),
+              "stopped": stopped, "failed": "" if call.excinfo is None or skipped or "words" in _case else str(call.excinfo.value).strip()[:300],
+              "skipped": skipped, "launches": len(runs), "reports": [str(f) for r in runs for f in r.findings]}
     with open(os.environ["PEER_RACES"], "a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
 
 
 # --- outside --------------------------------------------------------------------------------------------------------
 def verdict(record: dict[str, Any]) -> str:
-    """found, missed, false, quiet; other: it asserts on something else; skipped."""
-    raced = any(re.match("PS-(RACE|PAR)-", code) for code in record["codes"])
+    """found, missed, false, quiet, skipped."""
+    raced = record["stopped"] or any(re.match("PS-(RACE|PAR)-", code) for code in record["codes"])
     if record["skipped"]:
         return "skipped"
-    if record["expected"] is None:
-        return "other"
     return ("found" if raced else "missed") if record["expected"] else ("false" if raced else "quiet")
 
 
@@ -141,7 +149,7 @@ def codes_of(records: list[dict[str, Any]]) -> str:
 def show(file: str, hardware: str, records: list[dict[str, Any]]) -> collections.Counter[str]:
     """Prints the table of one file; returns how many cases there are of each verdict."""
     total: collections.Counter[str] = collections.Counter()
-    print(f"\n{file} @ {hardware}\n{'':78} {'found':>6} {'missed':>6} {'quiet':>6} {'false':>6} {'other':>6} {'skip':>5} {'failed':>6}  findings")
+    print(f"\n{file} @ {hardware}\n{'':78} {'found':>6} {'missed':>6} {'quiet':>6} {'false':>6} {'skip':>5} {'failed':>6}  findings")
     tests: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
     for r in records:
         tests[re.sub(r"(?<=\w)(\d+|_\(.*|\[.*)$", "", r["id"].rpartition("::")[2])].append(r)
@@ -150,7 +158,7 @@ def show(file: str, hardware: str, records: list[dict[str, Any]]) -> collections
         failed = sum(bool(r["failed"]) for r in cases)
         total += n
         total["failed"] += failed
-        print(f"{name:78.78} {n['found']:6} {n['missed']:6} {n['quiet']:6} {n['false']:6} {n['other']:6} {n['skipped']:5} {failed:6}  {codes_of(cases)}")
+        print(f"{name:78.78} {n['found']:6} {n['missed']:6} {n['quiet']:6} {n['false']:6} {n['skipped']:5} {failed:6}  {codes_of(cases)}")
     for r in records:
         if verdict(r) in ("missed", "false") or r["failed"]:
             print(f"  {verdict(r).upper()} {r['id'].rpartition('::')[2]}: {codes_of([r]) or 'nothing'}{'; ' + r['failed'].splitlines()[0] if r['failed'] else ''}")
@@ -165,7 +173,7 @@ def main() -> int:
     parser.add_argument("--only", default=".")
     parser.add_argument("-k", default="", help="pytest's")
     parser.add_argument("--chip", choices=HARDWARE, help="instead of the file's")
-    parser.add_argument("--rules", default="", help="of the chip; warn: kernels that it refuses run all the same")
+    parser.add_argument("--rules", default="warn", help="of the chip; error: what it refuses does not run")
     parser.add_argument("--jobs", default="0")
     a = parser.parse_args()
     a.outdir, a.harness = a.outdir.absolute(), os.path.abspath(a.harness)
@@ -177,7 +185,7 @@ def main() -> int:
             total += show(file, hardware, run(file, hardware, a))
     cases = sum(n for name, n in total.items() if name not in ("failed", "skipped"))
     print(f"\n{cases} cases: {total['found']} of {total['found'] + total['missed']} hazards found, {total['missed']} missed, {total['false']} said falsely "
-          f"of {total['quiet'] + total['false']}; {total['other']} ask for something else, {total['failed']} fail, {total['skipped']} skipped")
+          f"of {total['quiet'] + total['false']}; {total['failed']} fail, {total['skipped']} skipped")
     return int(total["missed"] + total["false"] + total["failed"] > 0)
 
 
