@@ -170,3 +170,28 @@ def test_who_asks_for_a_cluster():
     assert (got[:148] == np.arange(148)[:, None]).all() and (got[148:, 0] == got[148:, 1]).all() and set(got[148:, 0]) <= set(range(148))
     with pytest.raises(pallasim.UnsupportedError, match="try_cluster_cancel by some along wg"):
         run(())
+
+
+@newer
+@pytest.mark.parametrize("holds", [True, False])
+def test_arrivals_under_a_predicate(holds):
+    """Of a thread, and of what the tensor pipe was told."""
+    def kernel(x_ref, o_ref, bar, done, t):
+        plgpu.async_store_tmem(t, plgpu.load(x_ref))
+        plgpu.commit_tmem()
+        plgpu.barrier_arrive(bar, predicate=x_ref[0, 0] > 0)
+        plgpu.barrier_wait(bar)
+        plgpu.tcgen05_commit_arrive(done, predicate=x_ref[0, 1] > 0)
+        plgpu.barrier_wait(done)
+        o_ref[...] = plgpu.async_load_tmem(t)
+
+    x = np.ones((128, 128), np.float32)
+    x[0, 1] = 1 if holds else -1
+    f = plgpu.kernel(kernel, out_type=like(x), scratch_types=[plgpu.Barrier(), plgpu.Barrier(orders_tensor_core=True), plgpu.TMEM((128, 128), jnp.float32)])
+    options = {"detect_races": True, "findings": "raise"}
+    if holds:
+        with pallasim.emulate("gpu-b200", **options):
+            np.testing.assert_array_equal(f(x), x)
+    else:
+        with pytest.raises(pallasim.KernelError, match="PS-DEAD-001"), pallasim.emulate("gpu-b200", **options):
+            jax.block_until_ready(f(x))
