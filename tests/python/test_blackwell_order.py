@@ -144,3 +144,19 @@ def test_waits_of_inline_bodies(waits):
 
     out, found = races(body, [SUMS], numbers((128, 128), F16))
     assert (out == 1).all() and set(found) == (set() if waits else {"PS-RACE-002"})
+
+
+def test_blackwell_ultra_has_no_products_of_i8():
+    """PTX ISA, tcgen05.mma: .kind::i8 is of sm_100a and sm_110a, not of sm_103a."""
+    def body(a_gmem, o_gmem, a, bar, end, t):
+        load([(a_gmem, a)], bar)
+        plgpu.tcgen05_mma(t, a, a, end, accumulate=False)
+        plgpu.barrier_wait(end)
+        o_gmem[...] = plgpu.async_load_tmem(t)
+
+    scratch = [smem((128, 128), jnp.int8), plgpu.Barrier(), done(), plgpu.TMEM((128, 128), jnp.int32)]
+    f, x = kernel(body, ((128, 128), jnp.int32), scratch), numbers((128, 128), jnp.int8)
+    with pallasim.emulate("gpu-b200"):
+        np.testing.assert_array_equal(f(x), np.asarray(x, np.int32) @ np.asarray(x, np.int32))
+    with pallasim.emulate("gpu-gb300"), pytest.raises(pallasim.RefusedError, match="tcgen05_mma of i8 on gpu-gb300"):
+        f(x)
