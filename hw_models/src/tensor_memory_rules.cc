@@ -144,9 +144,10 @@ class TensorMemoryRules {
 
   bool types(const ir::Op& op, const Product& x) {
     const std::string in(ir::name(x.a.dtype)), other(ir::name(x.b.dtype)), sum(ir::name(x.sum.dtype));
-    if (x.a.dtype != x.b.dtype) {
+    const auto is_f8 = [](DType t) { return t == DType::F8E5M2 || t == DType::F8E4M3FN; };
+    if (x.a.dtype != x.b.dtype && !(is_f8(x.a.dtype) && is_f8(x.b.dtype))) {
       refuse(op, "tcgen05_mma of " + in + " and " + other,
-             "both operands have one type: convert one of them before it is stored");
+             "both operands have one type, or are of f8: convert one of them before it is stored");
       return false;
     }
     if (fits(x)) return true;
