@@ -201,7 +201,7 @@ def test_arrivals_under_a_predicate(holds):
 @pytest.mark.parametrize("scaled", [False, True])
 def test_products_of_two_kinds_of_f8(scaled):
     """Of Blackwell; with block scales, too."""
-    from test_blackwell import done, load, numbers, scales, smem
+    from test_blackwell import done, load, numbers, smem
 
     def kernel(*refs):
         a_gmem, b_gmem, *s_gmem, o_gmem, a, b, bar, end, acc, s, ta, tb = refs
