@@ -148,8 +148,9 @@ def jax_blackwell(m: Any) -> Iterator[Case]:
     x, w, sizes = normal(7, 512, 256, dtype=jnp.float16), normal(8, 4, 256, 256, dtype=jnp.float16), jnp.array([100, 0, 212, 200], jnp.int32)
     pairs = rd.TuningConfig(tile_m=64, tile_n=64, tile_k=64, max_concurrent_steps=2, collective=True, grid_tile_width=1,
                             grid_minor_dim=mm.MatmulDimension.N)  # without pairs the kernel asks for an axis that there is not
-    yield ("blackwell_ragged_dot, pairs", "gpu-b200", lambda: rd.ragged_dot_kernel(x, w, group_sizes=sizes, config=pairs),
-           lambda: _grouped(x, w, sizes), 0.1)
+    for chip in ("gpu-b200", "gpu-gb300"):
+        yield ("blackwell_ragged_dot, pairs", chip, lambda: rd.ragged_dot_kernel(x, w, group_sizes=sizes, config=pairs),
+               lambda: _grouped(x, w, sizes), 0.1)
 
 
 def _tokamax_bodies() -> None:
