@@ -11,6 +11,7 @@ Exit status 1 where a case that should run a kernel ran none, failed, or is off 
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -140,15 +141,71 @@ def jax_blackwell(m: Any) -> Iterator[Case]:
 
     mm, rd = op("matmul"), op("ragged_dot")
     a, b = (normal(i, 512, 512, dtype=jnp.float16) for i in range(2))
-    for pair in (False, True):
+    for pair, chip in itertools.product((False, True), ("gpu-b200", "gpu-gb300")):
         config = mm.TuningConfig(tile_m=128, tile_n=128, tile_k=64, max_concurrent_steps=4, collective=pair)
-        yield (f"blackwell_matmul{', pairs' if pair else ''}", "gpu-b200", lambda config=config: mm.matmul_kernel(a, b, config),
+        yield (f"blackwell_matmul{', pairs' if pair else ''}", chip, lambda config=config: mm.matmul_kernel(a, b, config),
                lambda: a.astype(jnp.float32) @ b.astype(jnp.float32), 0.1)
     x, w, sizes = normal(7, 512, 256, dtype=jnp.float16), normal(8, 4, 256, 256, dtype=jnp.float16), jnp.array([100, 0, 212, 200], jnp.int32)
     pairs = rd.TuningConfig(tile_m=64, tile_n=64, tile_k=64, max_concurrent_steps=2, collective=True, grid_tile_width=1,
                             grid_minor_dim=mm.MatmulDimension.N)  # without pairs the kernel asks for an axis that there is not
-    yield ("blackwell_ragged_dot, pairs", "gpu-b200", lambda: rd.ragged_dot_kernel(x, w, group_sizes=sizes, config=pairs),
-           lambda: _grouped(x, w, sizes), 0.1)
+    for chip in ("gpu-b200", "gpu-gb300"):
+        yield ("blackwell_ragged_dot, pairs", chip, lambda: rd.ragged_dot_kernel(x, w, group_sizes=sizes, config=pairs),
+               lambda: _grouped(x, w, sizes), 0.1)
+
+
+def _tokamax_bodies() -> None:
+    """What inline bodies of tokamax compute register by register, said in JAX."""
+    @pallasim.register_lowering("inline_mgpu.dequant.<locals>.scaled_w")
+    def scaled(s_ref: Any, w: jax.Array) -> jax.Array:
+        return s_ref[...][:, None] * w
+
+    @pallasim.register_lowering("inline_mgpu.rescale_i32_tcgen05_acc.<locals>.rescale")
+    @pallasim.register_lowering("inline_mgpu.rescale_tcgen05_acc.<locals>.rescale")
+    def rescale(sums: jax.Array, x: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
+        return x.astype(jnp.float32) * (rows[:, None] * columns[None]) + sums
+
+    @pallasim.register_lowering("inline_mgpu.int4_as_biased_f8e4m3fn.<locals>.encode")
+    def encode(x: jax.Array) -> jax.Array:
+        return ((x.astype(jnp.float32) + 8) / 512).astype(jnp.float8_e4m3fn)
+
+
+def tokamax_blackwell(m: Any) -> Iterator[Case]:
+    """Its kernels for Blackwell by name, those with integers in the operands on the chip that has such products."""
+    def op(path: str) -> Any:
+        return importlib.import_module(f"tokamax._src.ops.{path}")
+
+    _tokamax_bodies()
+    qwix = importlib.import_module("qwix")
+    fa, vjp, rd, glu = (op(f"{path}.pallas_mosaic_gpu{end}") for path, end in (
+        ("attention", ""), ("attention", "_vjp"), ("ragged_dot", ""), ("gated_linear_unit", "")))
+    q, k, v = (normal(i, 1, 256, 2, 64, dtype=jnp.bfloat16) for i in range(3))
+    flash, mask = fa.PallasMosaicGpuFlashAttention(vjp=vjp.PallasMosaicGpuFlashAttentionVjp()), jnp.tril(jnp.ones((256, 256), bool))
+    x, w, sizes = normal(3, 512, 256, dtype=jnp.bfloat16), normal(4, 4, 256, 256, dtype=jnp.bfloat16), jnp.array([128, 100, 156, 128], jnp.int32)
+    narrow = qwix.quantize(w, qtype=jnp.int4, channelwise_axes=(0, 2), tiled_axes={1: 128})
+    after = rd.Config(block_m=64, block_n=128, block_k=128, num_stages=2, split_k=1, post_scale=True)
+    single = rd.Config(block_m=64, block_n=128, block_k=64, num_stages=2, split_k=1)
+    y, both = normal(5, 256, 128, dtype=jnp.bfloat16), normal(6, 128, 2, 128, dtype=jnp.bfloat16) / 16
+
+    def gated() -> jax.Array:
+        gate, value = (y.astype(jnp.float32) @ both[:, i].astype(jnp.float32) for i in range(2))
+        return jax.nn.swish(gate) * value
+
+    def ragged(x: Any, w: Any, config: Any = None) -> Callable[[], Any]:
+        return lambda: rd.PallasMosaicGpuRaggedDot(config=config)(x, w, group_sizes=sizes)
+
+    for chip in ("gpu-b200", "gpu-gb300"):
+        yield "attention", chip, lambda: flash(q, k, v), lambda: attention(q, k, v, "bqh"), 0.0045
+        yield "attention, causal", chip, lambda: flash(q, k, v, is_causal=True), lambda: attention(q, k, v, "bqh", mask), 0.008
+        yield ("attention, gradients", chip, lambda: jax.grad(lambda *a: flash(*a).astype(jnp.float32).sum(), (0, 1, 2))(q, k, v),
+               lambda: jax.grad(lambda *a: attention(*a, "bqh").sum(), (0, 1, 2))(q, k, v), 0.02)
+        yield "ragged_dot", chip, ragged(x, w, single), lambda: _grouped(x, w, sizes), 0.5
+        yield "ragged_dot, int4", chip, ragged(x, narrow), lambda: _grouped(x, qwix.dequantize(narrow), sizes), 0.5
+        yield "ragged_dot, int4, scaled after", chip, ragged(x, narrow, after), lambda: _grouped(x, qwix.dequantize(narrow), sizes), 0.5
+        for kind in (jnp.float8_e4m3fn, *((jnp.int8,) if chip == "gpu-b200" else ())):
+            left = qwix.quantize(x, qtype=kind, channelwise_axes=(0,), tiled_axes={1: 128})
+            yield (f"ragged_dot, {jnp.dtype(kind).name} by int4", chip, ragged(left, narrow),
+                   lambda left=left: _grouped(qwix.dequantize(left), qwix.dequantize(narrow), sizes), 0.5)
+        yield "gated_linear_unit", chip, lambda: glu.PallasMosaicGpuGatedLinearUnit()(y, both, activation=jax.nn.swish), gated, 0.05
 
 
 def _jla_bodies() -> None:
@@ -326,7 +383,7 @@ def run(library: str, case: Case) -> bool:
 
 def main() -> int:
     word, held = " ".join(sys.argv[1:]), True
-    for cases in (jax_mosaic_gpu, jax_blackwell, tokamax, tokamax_mosaic_gpu, jla, recurrentgemma, flywheel_tpu, deltanet_tpu,
+    for cases in (jax_mosaic_gpu, jax_blackwell, tokamax, tokamax_mosaic_gpu, tokamax_blackwell, jla, recurrentgemma, flywheel_tpu, deltanet_tpu,
                   atomic_ops, ejkernel):
         try:
             library = importlib.import_module(cases.__name__.removesuffix("_mosaic_gpu").removesuffix("_blackwell"))

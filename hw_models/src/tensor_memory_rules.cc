@@ -129,6 +129,10 @@ class TensorMemoryRules {
     if (!x.sum.type || !x.a.type || !x.b.type) return;
     if (!p_.compute_capability.starts_with("10."))
       return refuse(op, "tcgen05_mma on " + p_.name, "tensor memory and its products came with Blackwell");
+    // PTX ISA, tcgen05.mma: .kind::i8 is of sm_100a and sm_110a.
+    if (p_.compute_capability == "10.3" && (x.a.dtype == DType::I8 || x.a.dtype == DType::U8))
+      return refuse(op, fmt::format("tcgen05_mma of {} on {}", ir::name(x.a.dtype), p_.name),
+                    "Blackwell Ultra has no products of i8 on its tensor pipe: multiply f8 or bf16");
     x.pair = op.attr("collective_axis") != nullptr;
     x.scaled = op.viewed("a_scale") != nullptr;
     x.sparse = op.viewed("a_sparse_metadata") != nullptr;
@@ -140,9 +144,10 @@ class TensorMemoryRules {
 
   bool types(const ir::Op& op, const Product& x) {
     const std::string in(ir::name(x.a.dtype)), other(ir::name(x.b.dtype)), sum(ir::name(x.sum.dtype));
-    if (x.a.dtype != x.b.dtype) {
+    const auto is_f8 = [](DType t) { return t == DType::F8E5M2 || t == DType::F8E4M3FN; };
+    if (x.a.dtype != x.b.dtype && !(is_f8(x.a.dtype) && is_f8(x.b.dtype))) {
       refuse(op, "tcgen05_mma of " + in + " and " + other,
-             "both operands have one type: convert one of them before it is stored");
+             "both operands have one type, or are of f8: convert one of them before it is stored");
       return false;
     }
     if (fits(x)) return true;

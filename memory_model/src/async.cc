@@ -6,10 +6,16 @@
 namespace pallasim::memory {
 namespace {
 
-constexpr bool unordered = false, ordered = true, generic = false, asynchronous = true;
+constexpr bool generic = false, asynchronous = true;
 constexpr std::array kRows{
 #define ASYNC(kind, word, moves, engine, order, proxy, after_read, after_write) \
-  AsyncRow{#kind, word, AsyncEngine::engine, order, proxy, Completion::Kind::after_read, Completion::Kind::after_write},
+  AsyncRow{#kind,                                                               \
+           word,                                                                \
+           AsyncEngine::engine,                                                 \
+           StreamOrder::order,                                                  \
+           proxy,                                                               \
+           Completion::Kind::after_read,                                        \
+           Completion::Kind::after_write},
 #include "pallasim/memory/async.def"
 };
 

@@ -8,11 +8,12 @@ namespace pallasim::memory {
 
 void Barriers::init(int64_t id, int64_t expected) {
   Barrier& b = barriers_[static_cast<size_t>(id)];
-  const bool parity = b.parity, named = b.named;
+  const bool parity = b.parity, named = b.named, tensor = b.tensor;
   b = {};
   b.expected = expected;
   b.parity = parity;
   b.named = named;
+  b.tensor = tensor;
 }
 
 // A loop that errs errs each time alike; the first ones tell it.
@@ -103,6 +104,7 @@ Barriers BarrierLayout::make() const {
       one.expected = b.expected;
       one.parity = b.parity;
       one.named = b.named;
+      one.tensor = b.tensor;
       r.insert(r.end(), static_cast<size_t>(b.count * owners(b)), one);
     }
   return Barriers(std::move(r));

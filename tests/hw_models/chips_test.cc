@@ -10,7 +10,7 @@ namespace pallasim::hw {
 namespace {
 
 TEST(Chips, EveryFigureHasASourceAndAKnownUnit) {
-  ASSERT_EQ(chips().size(), 9u);
+  ASSERT_EQ(chips().size(), 10u);
   const std::set<std::string> units = {
       "",       "B",       "B/s",         "op/s",       "op/cycle",   "B/cycle", "blocks/s",          "Hz",
       "s",      "cycles",  "TensorCores", "SMs",        "elements",   "columns", "buffers of 8 rows", "warps",

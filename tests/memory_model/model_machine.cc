@@ -142,7 +142,7 @@ void Machine::copy(size_t t, const Instruction& i) {
   told(i.after_write, &op.after_write);
   if (op.stream >= 0) op.group = streams_.issue(op.stream);
   const bool two_sided = !op.after_read.empty();
-  const shadow::Issued actors = order_.issue(op.thread, op.stream, op.in_order(), two_sided);
+  const shadow::Issued actors = order_.issue(op.thread, op.stream, memory::row(op.kind).order, two_sided);
   issued_[op.id] = actors;
   if (!i.empty) {
     access(actors.reads, i.part, i, false, op.thread);

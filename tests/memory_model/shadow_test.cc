@@ -120,7 +120,7 @@ TEST(Order, OperationsDoNotMakeClocksGrow) {
   Races races;
   int64_t before = 0;
   for (int i = 0; i < 5000; ++i) {
-    const Issued copy = order.issue(0, -1, false, true);
+    const Issued copy = order.issue(0, -1, StreamOrder::unordered, true);
     races.access(order, element(copy.reads, false, 1, 4));
     races.access(order, element(copy.writes, true, 2));
     order.signal(copy.reads, 1, 4, true);
@@ -150,6 +150,39 @@ TEST(Order, TheAsynchronousProxyNeedsAFence) {
     ASSERT_EQ(races.found().size(), fenced ? 0u : 1u);
     if (!fenced) { EXPECT_EQ(races.found()[0].kind, Race::Kind::Unfenced); }
   }
+}
+
+TEST(Order, ProductsComeBehindCopiesAndProductsIntoTheSameSums) {
+  using enum StreamOrder;
+  // What two operations that write to one place may count on, issued by threads that meet at a barrier or are one.
+  struct Case {
+    StreamOrder first, second;
+    bool same_sums, ordered;
+  };
+  for (const Case& c : {Case{fed, piped, true, true}, Case{piped, piped, true, true}, Case{piped, piped, false, false},
+                        Case{piped, fed, true, false}, Case{fed, fed, true, false}, Case{alone, alone, true, false},
+                        Case{ordered, ordered, true, true}})
+    for (const int other : {0, 1})
+      for (const bool tensor : {false, true}) {
+        Order order;
+        Races races;
+        const Issued first = order.issue(0, 0, c.first, false, {1});
+        races.access(order, element(first.writes, true, 1));
+        order.arrive(0, 5, tensor);
+        order.end_phase(5);
+        order.passed(1, 5, 0);
+        const Issued second = order.issue(other, other, c.second, false, {c.same_sums ? 1 : 2});
+        races.access(order, element(second.writes, true, 2));
+        const bool told = other == 0 || (tensor && c.first != ordered);
+        EXPECT_EQ(races.found().size(), c.ordered && told ? 0u : 1u)
+            << static_cast<int>(c.first) << static_cast<int>(c.second) << other << tensor;
+        // Who awaits the second knows that the first is complete, too.
+        order.arrive(second.writes, 6);
+        order.end_phase(6);
+        order.passed(2, 6, 0);
+        races.access(order, element(2, false, 3));
+        EXPECT_EQ(races.found().size(), c.ordered && told ? 0u : 1u);
+      }
 }
 
 TEST(Races, AtomicsDoNotRaceWithEachOther) {

@@ -342,11 +342,12 @@ TEST(AsyncOperation, WhatLayInRegistersIsNotUsedAnyMore) {
 TEST(AsyncKinds, AStreamHasGroupsOrTellsABarrier) {
   for (const AsyncKind kind : async_kinds()) {
     const AsyncRow& r = row(kind);
-    EXPECT_EQ(r.engine == AsyncEngine::None, r.after_write == Completion::Kind::Semaphore ||
-                                                 (r.after_write == Completion::Kind::Barrier && !r.in_order))
+    EXPECT_EQ(r.engine == AsyncEngine::None,
+              r.after_write == Completion::Kind::Semaphore ||
+                  (r.after_write == Completion::Kind::Barrier && r.order == StreamOrder::unordered))
         << r.name;
     EXPECT_NE(r.after_write, Completion::Kind::Nothing) << r.name;
-    EXPECT_TRUE(r.engine != AsyncEngine::None || !r.in_order) << r.name;
+    EXPECT_TRUE(r.engine != AsyncEngine::None || r.order == StreamOrder::unordered) << r.name;
   }
 }
 

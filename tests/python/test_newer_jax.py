@@ -170,3 +170,56 @@ def test_who_asks_for_a_cluster():
     assert (got[:148] == np.arange(148)[:, None]).all() and (got[148:, 0] == got[148:, 1]).all() and set(got[148:, 0]) <= set(range(148))
     with pytest.raises(pallasim.UnsupportedError, match="try_cluster_cancel by some along wg"):
         run(())
+
+
+@newer
+@pytest.mark.parametrize("holds", [True, False])
+def test_arrivals_under_a_predicate(holds):
+    """Of a thread, and of what the tensor pipe was told."""
+    def kernel(x_ref, o_ref, bar, done, t):
+        plgpu.async_store_tmem(t, plgpu.load(x_ref))
+        plgpu.commit_tmem()
+        plgpu.barrier_arrive(bar, predicate=x_ref[0, 0] > 0)
+        plgpu.barrier_wait(bar)
+        plgpu.tcgen05_commit_arrive(done, predicate=x_ref[0, 1] > 0)
+        plgpu.barrier_wait(done)
+        o_ref[...] = plgpu.async_load_tmem(t)
+
+    x = np.ones((128, 128), np.float32)
+    x[0, 1] = 1 if holds else -1
+    f = plgpu.kernel(kernel, out_type=like(x), scratch_types=[plgpu.Barrier(), plgpu.Barrier(orders_tensor_core=True), plgpu.TMEM((128, 128), jnp.float32)])
+    options = {"detect_races": True, "findings": "raise"}
+    if holds:
+        with pallasim.emulate("gpu-b200", **options):
+            np.testing.assert_array_equal(f(x), x)
+    else:
+        with pytest.raises(pallasim.KernelError, match="PS-DEAD-001"), pallasim.emulate("gpu-b200", **options):
+            jax.block_until_ready(f(x))
+
+
+@newer
+@pytest.mark.parametrize("scaled", [False, True])
+def test_products_of_two_kinds_of_f8(scaled):
+    """Of Blackwell; with block scales, too."""
+    from test_blackwell import done, load, numbers, smem
+
+    def kernel(*refs):
+        a_gmem, b_gmem, *s_gmem, o_gmem, a, b, bar, end, acc, s, ta, tb = refs
+        load([(a_gmem, a), (b_gmem, b), *((g, s.at[i]) for i, g in enumerate(s_gmem))], bar)
+        for i, to in enumerate((ta, tb) if scaled else ()):
+            plgpu.async_copy_scales_to_tmem(s.at[i], to)
+        with_scales = {"a_scale": ta, "b_scale": tb} if scaled else {}
+        plgpu.tcgen05_mma(acc, a, plgpu.transpose_ref(b, (1, 0)) if scaled else b, end, accumulate=False, **with_scales)
+        plgpu.barrier_wait(end)
+        o_gmem[...] = plgpu.async_load_tmem(acc)
+
+    e4, e5, f8 = jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.float8_e8m0fnu
+    x, y = numbers((128, 128), e4), numbers((128, 128), e5)
+    given = [jnp.ones((1, 1, 32, 16), f8) for _ in range(2 if scaled else 0)]
+    scratch = [smem((128, 128), e4), smem((128, 128), e5), plgpu.Barrier(num_arrivals=2 + len(given)), done(), plgpu.TMEM((128, 128), jnp.float32),
+               plgpu.SMEM((2, 1, 1, 32, 16), f8), *[plgpu.TMEM((128, 4), f8, layout=plgpu.TMEMLayout.SCALES_LAYOUT) for _ in range(2)]]
+    f = plgpu.kernel(kernel, out_type=jax.ShapeDtypeStruct((128, 128), jnp.float32), scratch_types=scratch)
+    with pallasim.emulate("gpu-b200", detect_races=True, findings="raise"):
+        got = f(x, y, *given)
+    left, right = (np.asarray(v, np.float32) for v in (x, y))
+    np.testing.assert_array_equal(got, left @ (right.T if scaled else right))

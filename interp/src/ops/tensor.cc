@@ -132,7 +132,7 @@ Prepared expanded(const Execution& ex, const Side& from, const Side& metadata, i
 struct Factors {
   std::byte *a, *b;
   int64_t a_row, a_col, b_row, b_col;
-  ir::DType dtype;
+  ir::DType dtype, dtype_b;
 };
 
 class TensorProduct {
@@ -171,7 +171,8 @@ class TensorProduct {
 
   Factors factors(size_t cta, size_t of) {
     const Side &a = read(reads_.left, cta), &b = read(reads_.right, of);
-    Factors f{bytes_of(ex_, a), bytes_of(ex_, b), a.strides[0], a.strides[1], b.strides[0], b.strides[1], a.dtype};
+    Factors f{bytes_of(ex_, a), bytes_of(ex_, b), a.strides[0], a.strides[1],
+              b.strides[0],     b.strides[1],     a.dtype,      b.dtype};
     if (p_.sparse) f.a = dense_.bytes.data(), f.a_row = p_.contraction.k, f.a_col = 1;
     return f;
   }
@@ -180,10 +181,10 @@ class TensorProduct {
   ScaledProduct scaled(const Factors& f, size_t cta, size_t of) {
     const Side &left = read(reads_.left_scales, cta), &right = read(reads_.right_scales, cta);
     const int64_t skipped = static_cast<int64_t>(of) * p_.right_scales.half * right.strides[0];
-    const auto operand = [&](const std::byte* at, int64_t row, int64_t column, const Side& scales, int64_t first,
-                             int64_t block) {
+    const auto operand = [&](const std::byte* at, ir::DType dtype, int64_t row, int64_t column, const Side& scales,
+                             int64_t first, int64_t block) {
       return ScaledOperand{at,
-                           f.dtype,
+                           dtype,
                            row,
                            column,
                            bytes_of(ex_, scales) + first * ir::byte_size(scales.dtype),
@@ -192,8 +193,8 @@ class TensorProduct {
                            scales.strides[1],
                            block};
     };
-    return {operand(f.a, f.a_row, f.a_col, left, 0, p_.left_scales.block),
-            operand(f.b, f.b_col, f.b_row, right, skipped, p_.right_scales.block)};
+    return {operand(f.a, f.dtype, f.a_row, f.a_col, left, 0, p_.left_scales.block),
+            operand(f.b, f.dtype_b, f.b_col, f.b_row, right, skipped, p_.right_scales.block)};
   }
 
   Execution& ex_;

@@ -28,8 +28,8 @@ const char* remedy_of(const Step& earlier, const Step& later, bool one_thread) {
   if (earlier.kind == Kind::tmem_load && one_thread)
     return "plgpu.wait_load_tmem() behind a load of tensor memory, before somebody writes what it reads";
   if (!one_thread)
-    return "let the two meet at a barrier, the CTAs of a pair at one of the cluster; a product is known by its "
-           "commit's arrival";
+    return "let the two meet at a barrier that orders_tensor_core, the CTAs of a pair at one of the cluster; a product "
+           "is known by its commit's arrival";
   return "the tensor pipe reads its operands and writes its result until a barrier says so: wait for the one that "
          "tcgen05_mma is given, or that plgpu.tcgen05_commit_arrive() arrives at behind it";
 }
@@ -94,7 +94,7 @@ void RaceDetector::on_sync(const SyncEvent& e) {
     case What::Signal: return order_.signal(e.thread, e.object, e.value);
     case What::Taken: return order_.take(e.thread, e.object, e.value);
     case What::Looked: return order_.look(e.thread, e.object, e.value);
-    case What::Arrive: return order_.arrive(e.thread, e.object);
+    case What::Arrive: return order_.arrive(e.thread, e.object, ex().barriers[e.object].tensor);
     case What::Phase: return check_phase(e.object), order_.end_phase(e.object);
     case What::Passed: return order_.passed(e.thread, e.object, e.value);
     case What::Commit: return order_.commit(e.object);
@@ -115,10 +115,25 @@ void RaceDetector::on_operation(const OperationEvent& e) {
   if (e.what == OperationEvent::What::Moved) moved(e.operation);
 }
 
+namespace {
+// Products into the same sums: of the same CTAs, bytes and shape.
+shadow::Order::Sums sums_of(const Execution& ex, Instances& instances, const memory::AsyncOperation& op) {
+  shadow::Order::Sums r;
+  if (memory::row(op.kind).order != memory::StreamOrder::piped) return r;
+  for (const memory::Side& s : op.writes) {
+    r.insert(r.end(), {instances.of(ex, ex.thread_of(s.place), s.place.buffer), s.place.offset});
+    r.insert(r.end(), s.dims, s.dims + s.rank);
+    r.insert(r.end(), s.strides, s.strides + s.rank);
+  }
+  return r;
+}
+}  // namespace
+
 void RaceDetector::issued(const memory::AsyncOperation& op) {
   Execution& ex = this->ex();
   const Step& s = step(op.step);
-  const shadow::Issued who = order_.issue(op.thread, op.stream, op.in_order(), !op.after_read.empty());
+  const shadow::Issued who = order_.issue(op.thread, op.stream, memory::row(op.kind).order, !op.after_read.empty(),
+                                          sums_of(ex, instances_, op));
   issued_[op.id] = who;
   kinds_[s.id] = op.kind;
   if (starts_operation(s) && s.kind != Kind::tcgen05_mma && !op.reads.empty() && !op.writes.empty())
@@ -141,7 +156,7 @@ void RaceDetector::moved(const memory::AsyncOperation& op) {
   const shadow::Issued who = it == issued_.end() ? shadow::Issued{op.thread, op.thread} : it->second;
   const auto release = [&](shadow::Actor side, const memory::Completion& d) {
     if (d.kind == memory::Completion::Kind::Semaphore) order_.signal(side, d.object, d.count, it != issued_.end());
-    if (d.kind == memory::Completion::Kind::Barrier) order_.arrive(side, d.object);
+    if (d.kind == memory::Completion::Kind::Barrier) order_.arrive(side, d.object, ex().barriers[d.object].tensor);
   };
   for (const memory::Completion& c : op.after_read) release(who.reads, c);
   for (const memory::Completion& c : op.after_write) release(who.writes, c);

@@ -10,6 +10,28 @@ constexpr size_t kGroups = 256;
 constexpr size_t kPhases = 64;
 }  // namespace
 
+void Order::Told::join(const Told& o) {
+  copies.join(o.copies);
+  for (const auto& [sums, done] : o.products) products[sums].join(done);
+}
+
+void Order::Knowledge::join(const Knowledge& o) {
+  all.join(o.all), fenced.join(o.fenced);
+  if (!o.told || told == o.told) return;
+  if (!told || *told == *o.told) {
+    told = o.told;
+    return;
+  }
+  auto both = std::make_shared<Told>(*told);
+  both->join(*o.told);
+  told = std::move(both);
+}
+
+bool Order::Knowledge::operator==(const Knowledge& o) const {
+  const bool same = told == o.told || (told && o.told && *told == *o.told);
+  return same && all == o.all && fenced == o.fenced;
+}
+
 Order::Thread& Order::thread(int32_t t) {
   if (static_cast<size_t>(t) >= threads_.size()) threads_.resize(static_cast<size_t>(t) + 1);
   return threads_[static_cast<size_t>(t)];
@@ -140,7 +162,11 @@ void Order::preset(int64_t semaphore, int64_t units) {
 
 void Order::clear(int64_t semaphore) { semaphores_.erase(semaphore); }
 
-void Order::arrive(Actor who, int64_t barrier) { barriers_[barrier].arriving.join(release(who)); }
+void Order::arrive(Actor who, int64_t barrier, bool tensor) {
+  Knowledge k = release(who);
+  if (!tensor) k.told.reset();
+  barriers_[barrier].arriving.join(k);
+}
 
 void Order::end_phase(int64_t barrier) {
   Barrier& b = barriers_[barrier];
@@ -192,7 +218,14 @@ Actor Order::line(int32_t t, const Knowledge& at_issue) {
   return own.back();
 }
 
-Issued Order::issue(int32_t t, int64_t stream, bool in_order, bool two_sided) {
+// The operation is among what the tensor pipe was told.
+void Order::tell(Knowledge* who, StreamOrder order, const Sums& sums, const Knowledge& done) {
+  auto told = who->told ? std::make_shared<Told>(*who->told) : std::make_shared<Told>();
+  (order == StreamOrder::fed ? told->copies : told->products[sums]).join({done.all, done.fenced});
+  who->told = std::move(told);
+}
+
+Issued Order::issue(int32_t t, int64_t stream, StreamOrder order, bool two_sided, const Sums& sums) {
   Knowledge k = release(t);
   // Lines that this operation follows because somebody saw what they released, not because a stream puts it behind
   // them.
@@ -204,14 +237,20 @@ Issued Order::issue(int32_t t, int64_t stream, bool in_order, bool two_sided) {
     ++lines_[static_cast<size_t>(-1 - r.writes)].time;
   }
   Stream* s = stream < 0 ? nullptr : &streams_[stream];
-  if (s && in_order) k.join(s->last);
+  if (s && order == StreamOrder::ordered) k.join(s->so_far.writes);
+  if (order == StreamOrder::piped && k.told) {
+    const Told& told = *k.told;
+    Told::Done before = told.copies;
+    if (const auto same = told.products.find(sums); same != told.products.end()) before.join(same->second);
+    k.join({std::move(before.all), std::move(before.fenced), nullptr});
+  }
   for (const Actor a : {r.reads, r.writes}) {
     Line& l = lines_[static_cast<size_t>(-1 - a)];
     k.raise({a, l.time});
     l.knows = k;
   }
+  if (order == StreamOrder::fed || order == StreamOrder::piped) tell(&thread(t).knows, order, sums, k);
   if (!s) return r;
-  if (in_order) s->last = k;
   s->so_far.reads.join(lines_[static_cast<size_t>(-1 - r.reads)].knows);
   s->so_far.writes.join(k);
   return r;
@@ -245,6 +284,11 @@ int64_t Order::memory() const {
   int64_t n = 0;
   const auto add = [&](const Knowledge& k) {
     n += static_cast<int64_t>(sizeof k) + k.all.memory(&seen) + k.fenced.memory(&seen);
+    if (!k.told || !seen.insert(k.told.get()).second) return;
+    n += k.told->copies.all.memory(&seen) + k.told->copies.fenced.memory(&seen);
+    for (const auto& [sums, done] : k.told->products)
+      n += static_cast<int64_t>(sizeof(Told::Done) + sums.size() * sizeof(int64_t)) + done.all.memory(&seen) +
+           done.fenced.memory(&seen);
   };
   for (const Thread& t : threads_) add(t.knows), n += static_cast<int64_t>(sizeof t + t.lines.size() * sizeof(Actor));
   for (const Line& l : lines_) add(l.knows);
@@ -257,7 +301,7 @@ int64_t Order::memory() const {
     for (const Knowledge& k : b.ended) add(k);
   }
   for (const auto& [id, s] : streams_) {
-    add(s.so_far.reads), add(s.so_far.writes), add(s.last);
+    add(s.so_far.reads), add(s.so_far.writes);
     for (const Group& g : s.closed) add(g.reads), add(g.writes);
   }
   return n;

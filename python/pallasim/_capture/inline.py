@@ -1,5 +1,5 @@
 """What an inline Mosaic GPU body means. The body is a Python function that emits MLIR: it is run once, into a module that is thrown
-away, and what it emitted is read. Barriers, fences, accesses to single elements of refs, and what is computed from scalars or element by
+away, and what it emitted is read. Barriers, fences, waits for tensor memory, accesses to single elements of refs, and what is computed from scalars or element by
 element have a meaning here; whatever else it emits has none."""
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Act:
 
     "named_barrier_sync", "named_barrier_arrive": `barrier` is the id, a number or the position of the scalar argument that holds
     it; `threads` counts CUDA threads, None means all of the CTA. "fence", "fence_async" (generic writes become visible to the
-    asynchronous proxy): no operands. "store", "load": one element of the argument number `ref`, at the scalars `index`; what is stored
-    is `value`.
+    asynchronous proxy), "wait_load_tmem", "commit_tmem" (tcgen05.wait of loads, of stores): no operands. "store", "load": one element of
+    the argument number `ref`, at the scalars `index`; what is stored is `value`.
     """
 
     kind: str
@@ -177,7 +177,9 @@ def _acts(block: Any, reader: Reader, avals: Any, types: Any, params: Any) -> li
             acts += _assembly(op.attributes["asm_string"].value, [_operand(v, arguments) for v in operands], results)
         elif name == "nvvm.fence.proxy":
             acts.append(Act("fence_async" if "async" in str(op.attributes["kind"]) else "fence"))
-        elif name.startswith("nvvm.fence.") or name in ("nvvm.memory.barrier", "nvvm.bar.warp.sync"):
+        elif name == "nvvm.tcgen05.wait":
+            acts.append(Act("wait_load_tmem" if "load" in str(op.attributes["kind"]) else "commit_tmem"))
+        elif name.startswith("nvvm.fence.") or name in ("nvvm.memory.barrier", "nvvm.bar.warp.sync", "nvvm.tcgen05.fence"):
             acts.append(Act("fence"))
         elif name in ("nvvm.barrier0", "gpu.barrier"):
             acts.append(Act("named_barrier_sync", 0))

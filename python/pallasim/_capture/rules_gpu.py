@@ -17,9 +17,10 @@ def _is_ref(atom: Any) -> bool:
     return hasattr(getattr(atom, "aval", None), "inner_aval")
 
 
-def with_refs(op: str, layout: str, flat: str, *trees: str, axes: tuple[str, ...] = (), ignores: tuple[str, ...] = ()) -> Rule:
+def with_refs(op: str, layout: str, flat: str, *trees: str, axes: tuple[str, ...] = (), ignores: tuple[str, ...] = (), guarded: bool = False) -> Rule:
     """Primitives whose operands are `layout` (one word each; "x?" is present when parameter "has"), followed by the
-    flattened transforms named by `flat` in order; `trees` are the parameters that unflatten them, `ignores` those that say nothing here."""
+    flattened transforms named by `flat` in order; `trees` are the parameters that unflatten them, `ignores` those that say nothing here.
+    `guarded`: a predicate (newer JAX) is a condition around the operation."""
     names = layout.split()
     owners = flat.split()
 
@@ -44,6 +45,7 @@ def with_refs(op: str, layout: str, flat: str, *trees: str, axes: tuple[str, ...
         for n in present:
             atom = atoms[n]
             items.append((n, ops.ref(atom, transforms.get(n, ()) or ()) if _is_ref(atom) else ops.add(atom)))
+        condition = w.read(rest.pop()) if guarded and p.get("has_user_predicate") else None
         for i, atom in enumerate(rest):
             items.append(("predicate" if len(rest) == 1 else f"extra{i}", ops.add(atom)))
         for k, v in p.items():
@@ -52,7 +54,17 @@ def with_refs(op: str, layout: str, flat: str, *trees: str, axes: tuple[str, ...
             text = _axes(w, v) if k in axes else attr(v)
             if text is not None:
                 items.append((k, text))
-        w.emit(op, ops.names, attr_list(items), eqn.outvars)
+        if condition is None:
+            w.emit(op, ops.names, attr_list(items), eqn.outvars)
+            return
+        loc = w.loc
+        head, types = w.open_op("cond", [condition], "", eqn.outvars)
+        w.open_region(head, [])
+        head = w.close_region([])
+        w.open_region(head, [])
+        w.loc = loc
+        w.emit(op, ops.names, attr_list(items), ())
+        w.close_op(w.close_region([]), types, loc)
 
     return rule
 
@@ -165,7 +177,7 @@ def rules() -> dict[Any, Rule]:
         "gpu.wait_load_tmem_p": plain("wait_load_tmem"),
         "gpu.commit_tmem_p": plain("commit_tmem"), "gpu.commit_smem_p": plain("commit_smem"), "gpu.commit_group_p": plain("commit_group"),
         "gpu.wait_smem_to_gmem_p": counted("wait_smem_to_gmem", "wait_read_only"),
-        "gpu.barrier_arrive_p": with_refs("barrier_arrive", "barrier", "barrier", "transforms_treedef"),
+        "gpu.barrier_arrive_p": with_refs("barrier_arrive", "barrier", "barrier", "transforms_treedef", guarded=True),
         "gpu.barrier_wait_p": with_refs("barrier_wait", "barrier", "barrier", "transforms_treedef"),
         "gpu.barrier_test_p": with_refs("barrier_test", "barrier", "barrier", "transforms_treedef"),
         "gpu.wgmma_ref_p": with_refs("wgmma_ref", "acc a b", "acc a b", "acc" + t, "a" + t, "b" + t),
@@ -177,7 +189,7 @@ def rules() -> dict[Any, Rule]:
             "tcgen05_mma", "acc a b accumulate barrier? a_scale? b_scale? a_sparse_metadata?",
             "acc a b barrier a_scale b_scale a_sparse_metadata", "acc" + t, "a" + t, "b" + t, "barrier" + t, "a_scale" + t, "b_scale" + t,
             "a_sparse_metadata" + t, axes=("collective_axis",)),
-        "gpu.tcgen05_commit_arrive_p": with_refs("tcgen05_commit_arrive", "barrier", "barrier", "barrier" + t, axes=("collective_axis",)),
+        "gpu.tcgen05_commit_arrive_p": with_refs("tcgen05_commit_arrive", "barrier", "barrier", "barrier" + t, axes=("collective_axis",), guarded=True),
         "gpu.load_p": load,
         "gpu.atomic_store_p": atomic_store,
         "gpu.semaphore_signal_p": sem_signal("gpu_sem_signal"), "gpu.semaphore_wait_p": sem_wait("gpu_sem_wait"),

@@ -17,6 +17,9 @@ from .views import Operands
 from .writer import Writer, attr_list
 
 
+_WAITS = ("wait_load_tmem", "commit_tmem")
+
+
 def _is_ref(atom: Any) -> bool:
     return hasattr(getattr(atom, "aval", None), "inner_aval")
 
@@ -49,10 +52,10 @@ def inline_mgpu(w: Writer, eqn: Any) -> None:
 
 def _do(w: Writer, eqn: Any, read: Values, acts: tuple[inline.Act, ...]) -> None:
     """Emits what a body does, in order; neighbouring barriers and fences are one operation."""
-    for access, group in itertools.groupby(acts, lambda a: a.kind in ("load", "store")):
-        if access:
+    for alone, group in itertools.groupby(acts, lambda a: a.kind in ("load", "store", *_WAITS)):
+        if alone:
             for act in group:
-                _access(w, read, act)
+                w.emit(act.kind, [], "", ()) if act.kind in _WAITS else _access(w, read, act)
             continue
         ops = Operands(w)
         does = [_act(ops, act, eqn) for act in group]

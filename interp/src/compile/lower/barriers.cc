@@ -58,7 +58,7 @@ int add_barrier(Emitter& e, const Val& v, const ir::Type& t, const Attr* facts) 
     if (facts->keys[i] == "num_arrivals" && a.is_int() && a.i > 0) {
       b.expected = a.i;
     } else if (facts->keys[i] == "orders_tensor_core") {
-      continue;  // a rule of who may use it
+      b.tensor = a.is_true();
     } else if (facts->keys[i] == "made" && a.is_int() && a.i >= 0 && a.i < std::ssize(e.module().locs)) {
       b.loc = static_cast<ir::LocId>(a.i);
     } else if (of_cluster && facts->keys[i] == "leader_tracked") {

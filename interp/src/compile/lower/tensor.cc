@@ -71,6 +71,8 @@ BlockScales scales_of(Emitter& e, const Op& op, const char* key, int64_t k, int6
   return r;
 }
 
+bool is_f8(ir::DType t) { return t == ir::DType::F8E5M2 || t == ir::DType::F8E4M3FN; }
+
 Contraction contraction_of(Emitter& e, const Op& op, const TensorProductPayload& p, const Val& sum, const Val& a,
                            const Val& b) {
   Contraction c;
@@ -81,7 +83,7 @@ Contraction contraction_of(Emitter& e, const Op& op, const TensorProductPayload&
   c.c_row = p.sum.strides[0];
   const int64_t columns = c.n * (p.ctas.elsewhere() ? 2 : 1), held = c.k / (p.sparse ? 2 : 1);
   if (a.dims[1] != held || c.k % (p.sparse ? 4 : 1) != 0 || sum.dims != Dims{c.m, columns} || p.sum.strides[1] != 1 ||
-      c.in != c.in_rhs)
+      (c.in != c.in_rhs && !(is_f8(c.in) && is_f8(c.in_rhs))))
     e.unsupported(op, name_of(op) + " of shapes or types that do not fit each other");
   return c;
 }

@@ -51,11 +51,15 @@ struct Completion {
   bool operator==(const Completion&) const = default;
 };
 
+// What an operation comes behind without a wait, as async.def says; all but `unordered` move in their stream's order.
+enum class StreamOrder : uint8_t { unordered, ordered, alone, fed, piped };
+
 // A row of async.def.
 struct AsyncRow {
   const char *name, *word;
   AsyncEngine engine;
-  bool in_order, asynchronous_proxy;
+  StreamOrder order;
+  bool asynchronous_proxy;
   Completion::Kind after_read, after_write;
 };
 const AsyncRow& row(AsyncKind);
@@ -120,7 +124,7 @@ struct AsyncOperation {
   std::vector<std::byte> held;
   bool operator==(const AsyncOperation&) const = default;
 
-  bool in_order() const { return row(kind).in_order; }
+  bool in_order() const { return row(kind).order != StreamOrder::unordered; }
   bool completes(Completion::Kind, int64_t object) const;
   // Bytes from the first to behind the last one touched, relative to the side's place.
   Span span(const Side&) const;

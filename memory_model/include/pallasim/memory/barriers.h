@@ -24,6 +24,7 @@ struct Barrier {
   bool parity = false;
   // Named barriers: a phase takes as many arrivals as its first one says, and who arrived may see the end at any time.
   bool named = false;
+  bool tensor = false;  // it orders what the tensor pipe is told (orders_tensor_core)
   bool operator==(const Barrier&) const = default;
 };
 
@@ -125,7 +126,7 @@ struct BarrierBlock {
   Level owner = Level::Device;
   int mesh = -1;  // -1: all
   int64_t expected = 1;
-  bool parity = false, named = false;
+  bool parity = false, named = false, tensor = false;
   int64_t first = 0;  // within the device's
   int32_t loc = -1;   // of the module: what made it; -1: nobody knows
   bool operator==(const BarrierBlock&) const = default;

@@ -22,6 +22,9 @@
 // * Stream. An operation of an ordered stream comes after its predecessor; what arrives at a barrier when all of them
 //   are complete is one more operation, which reads and writes nothing. Who waits for a group is ordered after the
 //   operations of this group and of those before, as far as their reads or their writes go.
+// * Tensor pipe. Operations complete in any order, whoever issued them. Products alone come behind something: behind
+//   copies into tensor memory, and products into the same sums, if their issuer knows that these were issued: it did so
+//   itself, or was told at a barrier that orders the tensor pipe's work.
 // * Asynchronous operation. It comes after its issue and before nothing; what its completion releases carries what it
 //   read or wrote. Reads may be complete before writes: two actors. An actor serves again for an operation that is
 //   ordered after its last one, so that clocks grow with operations in flight, not with operations.
@@ -34,9 +37,12 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "pallasim/memory/async.h"
 #include "pallasim/memory/shadow/clocks.h"
 
 namespace pallasim::memory::shadow {
@@ -75,29 +81,47 @@ class Order {
   void preset(int64_t semaphore, int64_t units);  // that are there from the start: they order nobody
   void clear(int64_t semaphore);                  // its units are gone
 
-  // Barriers. `phase`: that ended, counted from 0; who waits for phase p calls passed(…, p).
-  void arrive(Actor who, int64_t barrier);
+  // Barriers. `phase`: that ended, counted from 0; who waits for phase p calls passed(…, p). `tensor`: the barrier
+  // orders what the tensor pipe is told.
+  void arrive(Actor who, int64_t barrier, bool tensor = false);
   void end_phase(int64_t barrier);
   void passed(int32_t thread, int64_t barrier, int64_t phase);
   // Who saw the end of the phase before the one that ends now (ask before end_phase), while none of the arrivals that
   // end this one has to come after that: another schedule ends both before the thread looks.
   std::vector<int32_t> may_miss(int64_t barrier) const;
 
-  // Asynchronous operations. `stream` -1: none. `two_sided`: reads complete by themselves. A side releases all that its
-  // completion releases before anybody waits for any of it: then its actor may serve again.
-  Issued issue(int32_t thread, int64_t stream = -1, bool in_order = false, bool two_sided = false);
+  // Asynchronous operations. `stream` -1: none. `two_sided`: reads complete by themselves. `sums`: of a piped one, what
+  // is the same where they are. A side releases all that its completion releases before anybody waits for any of it:
+  // then its actor may serve again.
+  using Sums = std::vector<int64_t>;
+  Issued issue(int32_t thread, int64_t stream = -1, StreamOrder = StreamOrder::unordered, bool two_sided = false,
+               const Sums& sums = {});
   void commit(int64_t stream);
   // At most `outstanding` groups are left: the thread knows of the others' reads, or writes. Of groups before the last
   // 256 only their sum is kept.
   void wait_group(int32_t thread, int64_t stream, int64_t outstanding, bool reads);
   void fence(int32_t thread);
 
-  // What somebody knows of what others have done, and of that what the asynchronous proxy sees.
+  // What the tensor pipe was told, as products come behind it: what is known when it is complete.
+  struct Told {
+    struct Done {
+      Clock all, fenced;
+      void join(const Done& o) { all.join(o.all), fenced.join(o.fenced); }
+      bool operator==(const Done&) const = default;
+    };
+    Done copies;
+    std::map<Sums, Done> products;
+    void join(const Told&);
+    bool operator==(const Told&) const = default;
+  };
+  // What somebody knows of what others have done, and of that what the asynchronous proxy sees; and of what the tensor
+  // pipe was told, complete or not (null: nothing).
   struct Knowledge {
     Clock all, fenced;
-    void join(const Knowledge& o) { all.join(o.all), fenced.join(o.fenced); }
+    std::shared_ptr<const Told> told;
+    void join(const Knowledge&);
     void raise(Epoch e) { all.raise(e); }
-    bool operator==(const Knowledge&) const = default;
+    bool operator==(const Knowledge&) const;
   };
   // For places in memory that order who meets there by atomic operations; who asks keeps what each place knows.
   // Released: all that the thread knows, what it did itself included.
@@ -159,13 +183,13 @@ class Order {
     Group so_far;              // all operations
     std::deque<Group> closed;  // each with those before
     Group retired;             // of groups that nobody asks for any more
-    Knowledge last;            // operation
     bool operator==(const Stream&) const = default;
   };
   Thread& thread(int32_t);
   Knowledge release(Actor);
   Actor line(int32_t thread, const Knowledge& at_issue);
   void take_units(Semaphore*, int64_t units, Knowledge*);
+  static void tell(Knowledge*, StreamOrder, const Sums&, const Knowledge& done);
   static bool in_another_trip(const Thread&, int64_t time);
 
   bool proxies_;
