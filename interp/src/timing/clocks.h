@@ -176,6 +176,7 @@ class Clocks : public Events {
     double latency;
   };
   void far_transfer(int64_t flight, double now, const Far&);
+  double issue_share(const Thread&) const;
   double throttled(const hw::Server&, double now) const;  // how much longer a product takes
   void advance(Clock&, int cause, int line, double seconds);
   void charge(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
@@ -183,6 +184,8 @@ class Clocks : public Events {
   int64_t start_load(const Thread&, Clock&, const StepLoad&, int line);
   bool is_far(const memory::Place&) const;  // in a device's memory
   int64_t device_of(const memory::Place&) const;
+  bool in_tensor_memory(const memory::Place&) const;
+  double multiply(const Thread&, const Step&, const memory::AsyncOperation&);
   const hw::Work& product_work(const memory::AsyncOperation&);
   void take_port(int64_t core, double now, double bytes);  // of its shared memory
   void move(const Thread&, const memory::AsyncOperation&, int64_t flight, int line);
@@ -208,6 +211,7 @@ class Clocks : public Events {
   const hw::TimingFigures& f_;
   bool gpu_, held_ = false;  // the arrays of the launch lie in the cache
   double power_ = 0;  // of tensor cores that never rest: how much longer products take, as their power lowers the clock
+  double warp_issue_ = 1;  // what one needs to issue of what a warpgroup needs
   std::vector<double> rates_;                       // by Rate; negative: nobody asked
   std::vector<int> resource_causes_;                // by resource of transfers_
   std::vector<std::string> resource_names_;         // of causes

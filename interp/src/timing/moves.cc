@@ -145,6 +145,11 @@ bool Clocks::is_far(const Place& p) const {
   return a && (a->space == ir::Space::Hbm || a->space == ir::Space::Gmem);
 }
 
+bool Clocks::in_tensor_memory(const Place& p) const {
+  const memory::Allocation* a = p.thread < 0 ? nullptr : ex_.plan->memory.allocations.at(p.buffer, p.offset);
+  return a && a->space == ir::Space::Tmem;
+}
+
 int64_t Clocks::device_of(const Place& p) const {
   return p.thread < 0 ? ~p.thread : ex_.device_of(ex_.threads[static_cast<size_t>(p.thread)]);
 }
@@ -169,7 +174,8 @@ const hw::Work& Clocks::product_work(const AsyncOperation& op) {
   shape.m = sum.dims[0], shape.n = sum.dims[1], shape.k = a.dims[1];
   shape.dtype = a.dtype;
   shape.asynchronous = true;
-  shape.left_in_registers = a.held >= 0;
+  shape.ctas = static_cast<int64_t>(op.writes.size());
+  shape.left_elsewhere = a.held >= 0 || in_tensor_memory(a.place);
   return it->second = costs_.model().product(shape);
 }
 
@@ -220,6 +226,27 @@ void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag, int li
                 writes ? rate(Rate::store_latency) : rate(held_ ? Rate::tma_latency : Rate::tma_hbm_latency)});
 }
 
+// On the tensor cores of all CTAs that multiply together; returns when the last one is done.
+double Clocks::multiply(const Thread& t, const Step& s, const AsyncOperation& op) {
+  const hw::Work& work = product_work(op);
+  const double now = of(t.index).at, reads = work.busy[static_cast<size_t>(Unit::Access)];
+  double end = now;
+  for (const Side& sum : op.writes) {
+    const bool own = sum.place.thread < 0 || op.writes.size() == 1;
+    auto& core = cores_[static_cast<size_t>(core_of(own ? t : ex_.threads[static_cast<size_t>(sum.place.thread)]))];
+    auto &pipe = core[static_cast<size_t>(Unit::Matrix)], &port = core[static_cast<size_t>(Unit::Access)];
+    const double seconds = work.busy[static_cast<size_t>(Unit::Matrix)] * throttled(pipe, now);
+    end = std::max({end, pipe.take(now, seconds), port.take(now, reads)});
+    busy_[static_cast<size_t>(Unit::Access)] += reads;
+    busy_[static_cast<size_t>(Unit::Matrix)] += seconds;
+    if (picture_ && &sum == &op.writes.front())
+      show_unit(t, s.id, Unit::Matrix, pipe.free() - seconds, pipe.free(), costs_.of(s).line);
+    flops_ += 2.0 * static_cast<double>(sum.dims[0]) * static_cast<double>(sum.dims[1]) *
+              static_cast<double>(op.reads.front().dims[1]);
+  }
+  return end;
+}
+
 void Clocks::issued(const Thread& t, const Step& s, const AsyncOperation& op) {
   const double before = at(t.index);
   start(t, s, op);
@@ -239,38 +266,30 @@ void Clocks::start(const Thread& t, const Step& s, const AsyncOperation& op) {
   const bool product = k == AsyncKind::wgmma || k == AsyncKind::tcgen05_mma;
   if (product) {
     f.cause = static_cast<int>(Unit::Matrix);
-    auto& pipe = cores_[static_cast<size_t>(core_of(t))][static_cast<size_t>(Unit::Matrix)];
-    auto& port = cores_[static_cast<size_t>(core_of(t))][static_cast<size_t>(Unit::Access)];
-    const hw::Work& work = product_work(op);
-    const double seconds = work.busy[static_cast<size_t>(Unit::Matrix)] * throttled(pipe, c.at);
-    const double reads = work.busy[static_cast<size_t>(Unit::Access)];
-    const double end = std::max(pipe.take(c.at, seconds), port.take(c.at, reads)) + rate(Rate::wgmma_drain);
-    busy_[static_cast<size_t>(Unit::Access)] += reads;
-    if (picture_) show_unit(t, s.id, Unit::Matrix, pipe.free() - seconds, pipe.free(), cost.line);
-    busy_[static_cast<size_t>(Unit::Matrix)] += seconds;
-    const Side &a = op.reads.front(), &sum = op.writes.front();
-    flops_ +=
-        2.0 * static_cast<double>(sum.dims[0]) * static_cast<double>(sum.dims[1]) * static_cast<double>(a.dims[1]);
+    const double end = multiply(t, s, op) + rate(Rate::wgmma_drain);
     if (op.stream >= 0) stream_ends_[op.stream] = std::max(stream_ends_[op.stream], end);
     Path path = c.path;
     path.add(f.cause, f.line, end - c.at);
     if (k == AsyncKind::wgmma && op.stream >= 0) groups_[{op.stream, op.group}] = {end, std::move(path)};
     const double now = c.at;
     transfers_.begin(now, end - now, nullptr, 0, new_flight(std::move(f)));
-    advance(c, static_cast<int>(Unit::Scalar), cost.line, rate(Rate::wgmma_issue));
+    advance(c, static_cast<int>(Unit::Scalar), cost.line, rate(Rate::wgmma_issue) * issue_share(t));
+    return;
+  }
+  if (k == AsyncKind::tmem_load || k == AsyncKind::tmem_store || k == AsyncKind::tmem_copy) {
+    f.cause = static_cast<int>(Unit::Access);
+    const Side& moved = op.writes.empty() ? op.reads.front() : op.writes.front();
+    const double seconds = bytes_of(moved) / rate(Rate::tmem_rate) / rate(Rate::clock);
+    busy_[static_cast<size_t>(Unit::Access)] += seconds;
+    transfers_.begin(c.at, seconds + rate(Rate::barrier_latency), nullptr, 0, new_flight(std::move(f)));
+    // The registers have what a load brings when it is there.
+    if (k == AsyncKind::tmem_load) advance(c, static_cast<int>(Unit::Access), cost.line, seconds);
     return;
   }
   if (k == AsyncKind::tcgen05_commit || op.writes.empty() || op.reads.empty()) {
     const double end = op.stream >= 0 ? std::max(c.at, stream_ends_[op.stream]) : c.at;
     f.cause = static_cast<int>(Unit::Matrix);
     transfers_.begin(c.at, end - c.at + (gpu_ ? rate(Rate::barrier_latency) : 0), nullptr, 0, new_flight(std::move(f)));
-    return;
-  }
-  if (k == AsyncKind::tmem_load || k == AsyncKind::tmem_store || k == AsyncKind::tmem_copy) {
-    f.cause = static_cast<int>(Unit::Access);
-    const double seconds = bytes_of(op.writes.front()) / rate(Rate::tmem_rate) / rate(Rate::clock);
-    busy_[static_cast<size_t>(Unit::Access)] += seconds;
-    transfers_.begin(c.at, seconds + rate(Rate::barrier_latency), nullptr, 0, new_flight(std::move(f)));
     return;
   }
   const int64_t tag = new_flight(std::move(f));
