@@ -71,8 +71,8 @@ class Gpu : public CostModel {
                k = static_cast<double>(s.k);
     double cycles = 2 * static_cast<double>(s.batch) * m * n * k / rate(s.dtype);
     if (hopper_ || s.asynchronous) {
-      // Operands come from shared memory: the instruction's rows of 32 bytes of the one, N of the other, of which each of
-      // several CTAs reads its part for all of them.
+      // Operands come from shared memory: the instruction's rows of 32 bytes of the one, N of the other, of which each
+      // of several CTAs reads its part for all of them.
       const auto at_once = static_cast<double>(rows);
       const double steps = static_cast<double>(s.batch) * m / at_once * k * ir::bit_width(s.dtype) / 8 / 32;
       const double reads = steps * ((s.left_elsewhere ? 0.0 : 32 * at_once) + 32 * n / static_cast<double>(s.ctas)) /

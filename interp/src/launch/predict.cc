@@ -186,8 +186,9 @@ class PoweredLaunch {
     if (note) note->clear();
     r = launch_->run(timeline, out, note);
     if (out)
-      out->notes.push_back(fmt::format("at its full clock the chip would take {:.0f} W: it has {:.0f} W, and {:.0f} % of its clock",
-                                       wanted, f_("power_limit"), 100 * clock));
+      out->notes.push_back(
+          fmt::format("at its full clock the chip would take {:.0f} W: it has {:.0f} W, and {:.0f} % of its clock",
+                      wanted, f_("power_limit"), 100 * clock));
     return r;
   }
   const WholeLaunch& launch() const { return *launch_; }

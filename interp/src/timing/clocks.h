@@ -180,9 +180,10 @@ class Clocks : public Events {
   double throttled(const hw::Server&, double now) const;  // how much longer a product takes
   void advance(Clock&, int cause, int line, double seconds);
   void charge(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
-  void load(const Thread&, Clock&, const StepLoad&, int line);
-  int64_t start_load(const Thread&, Clock&, const StepLoad&, int line);
-  bool is_far(const memory::Place&) const;  // in a device's memory
+  void load(Thread&, const Step&, Clock&, const StepLoad&, int line);
+  int64_t start_load(const Thread&, Clock&, const StepLoad&, int line, uint64_t box);
+  uint64_t box_of(Thread&, const Step&, const StepLoad&);  // what it reads; 0: nobody knows, or asks
+  bool is_far(const memory::Place&) const;                 // in a device's memory
   int64_t device_of(const memory::Place&) const;
   bool in_tensor_memory(const memory::Place&) const;
   double multiply(const Thread&, const Step&, const memory::AsyncOperation&);
@@ -195,7 +196,7 @@ class Clocks : public Events {
   void show_wait(int32_t thread, double until, int cause);
   void show_unit(const Thread&, int32_t step, hw::Unit, double begin, double end, int line);
   ir::LocId loc_of(int line) const { return costs_.lines()[static_cast<size_t>(line)]; }
-  bool misses(const Clock&, int operand, double bytes);
+  bool misses(const Clock&, int64_t device, const StepLoad&, uint64_t box);
   void begin_loop(const Thread&, const Step&, const ir::Op* loop);
   void next_trip(Thread&, const Step&, const ir::Op* loop);
   void count_trip(Thread&, const Step&, const ir::Op* loop);
@@ -211,7 +212,7 @@ class Clocks : public Events {
   const hw::TimingFigures& f_;
   bool gpu_, held_ = false;  // the arrays of the launch lie in the cache
   double power_ = 0;  // of tensor cores that never rest: how much longer products take, as their power lowers the clock
-  double warp_issue_ = 1;  // what one needs to issue of what a warpgroup needs
+  double warp_issue_ = 1;                           // what one needs to issue of what a warpgroup needs
   std::vector<double> rates_;                       // by Rate; negative: nobody asked
   std::vector<int> resource_causes_;                // by resource of transfers_
   std::vector<std::string> resource_names_;         // of causes

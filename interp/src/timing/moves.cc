@@ -1,7 +1,9 @@
 // What is under way: loads and stores of threads, copies, products.
 #include <algorithm>
 
+#include "../ops/footprint.h"
 #include "../plan/kinds.h"
+#include "../plan/payload/movement.h"
 #include "clocks.h"
 
 namespace pallasim::interp {
@@ -17,7 +19,7 @@ bool Clocks::must_wait(Thread& t, const Step& s) {
   Clock& c = of(t.index);
   if (c.fetched != s.id) {
     for (const StepLoad& l : cost.loads)
-      if (!l.writes) load(t, c, l, cost.line);
+      if (!l.writes) load(t, s, c, l, cost.line);
     c.fetched = s.id;
   }
   for (size_t i = 0; i < c.loads.size();) {
@@ -40,17 +42,65 @@ bool Clocks::must_wait(Thread& t, const Step& s) {
   return false;
 }
 
-bool Clocks::misses(const Clock& c, int operand, double bytes) {
+namespace {
+
+// What the first box is that a step reads of an operand; 0: nobody knows.
+class FirstBox : public ops::Boxes {
+ public:
+  FirstBox(const Thread& t, const Step& s, uint32_t buffer) : Boxes(t, s), buffer_(buffer) {}
+  bool wants(uint32_t buffer) const override { return buffer == buffer_; }
+  uint64_t key = 0;
+
+ protected:
+  void box(const Access& a) override {
+    if (key || a.write || a.buffer != buffer_) return;
+    key = (a.buffer * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(a.offset)) * 0xff51afd7ed558ccdu;
+    key = (key ^ (key >> 29)) | 1;
+  }
+
+ private:
+  uint32_t buffer_;
+};
+
+// Where an access by indices begins, whatever its mask leaves out; 0: indices are arrays.
+uint64_t gathered_box(const Thread& t, const GatherPayload& p) {
+  uint64_t key = reinterpret_cast<uint64_t>(t.resolve(p.ref));
+  const auto add = [&](int64_t x) { key = (key ^ static_cast<uint64_t>(x)) * 0xff51afd7ed558ccdu, key ^= key >> 29; };
+  for (const GatherDim& d : p.ref_dims) {
+    if (d.kind == GatherDim::Kind::Array) return 0;
+    add(d.start);
+    if (d.start_slot != Addr::kNoSlot)
+      add(d.wide ? t.slot<int64_t>(d.start_slot) : int64_t{t.slot<int32_t>(d.start_slot)});
+  }
+  return key | 1;
+}
+
+}  // namespace
+
+// Of an array that no cache holds, what was read before may be there still: programs beside each other share much.
+uint64_t Clocks::box_of(Thread& t, const Step& s, const StepLoad& l) {
+  if (held_ || l.operand < 0) return 0;
+  const ir::Operand& o = ex_.plan->module.operands[static_cast<size_t>(l.operand)];
+  if (static_cast<double>(o.array->num_bytes()) <= rate(Rate::l2_bytes)) return 0;
+  if (s.kind == Kind::gather) return gathered_box(t, payload<Kind::gather>(s));
+  FirstBox first(t, s, kFirstOperandBuffer + static_cast<uint32_t>(l.operand));
+  ops::footprint(t, s, first);
+  return first.key;
+}
+
+bool Clocks::misses(const Clock& c, int64_t device, const StepLoad& l, uint64_t box) {
   if (held_) return false;
-  if (operand < 0) return true;
-  const auto o = static_cast<size_t>(operand);
+  if (l.operand < 0) return true;
+  const double bytes = l.bytes;
+  if (box) return !caches_[static_cast<size_t>(device)].touch(box, bytes * c.inner * c.outer);
+  const auto o = static_cast<size_t>(l.operand);
   const auto all = static_cast<double>(ex_.plan->module.operands[o].array->num_bytes());
   if (missed_[o] >= all && all <= rate(Rate::l2_bytes)) return false;
   missed_[o] += bytes * c.inner * c.outer;
   return missed_[o] <= all || all > rate(Rate::l2_bytes);
 }
 
-int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int line) {
+int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int line, uint64_t box) {
   Flight f;
   f.thread = t.index;
   f.line = line;
@@ -59,19 +109,20 @@ int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int lin
   f.operand = l.operand;
   f.bytes = l.bytes;
   const int64_t tag = new_flight(std::move(f));
-  const bool miss = misses(c, l.operand, l.bytes);
+  const bool miss = misses(c, ex_.device_of(t), l, box);
   // Programs go through the arrays side by side: what one of them fetches the others wait for, too.
   // Of a line that is not wanted whole a part is fetched in vain.
   const double lines = l.row > 0 ? std::max(1.0, rate(Rate::line_bytes) / l.row) * l.bytes : l.bytes;
   const double cached = lines * rate(Rate::l2_read_bandwidth) / rate(Rate::l2_load_bandwidth);
   far_transfer(tag, c.at,
                {core_of(t), ex_.device_of(t), l.bytes, cached, lines, false, miss,
-                rate(held_ ? Rate::load_latency : Rate::load_hbm_latency)});
+                rate(held_ || (box && !miss) ? Rate::load_latency : Rate::load_hbm_latency)});
   return tag;
 }
 
-void Clocks::load(const Thread& t, Clock& c, const StepLoad& l, int line) {
+void Clocks::load(Thread& t, const Step& s, Clock& c, const StepLoad& l, int line) {
   int64_t tag = -1;
+  const uint64_t box = box_of(t, s, l);
   if (l.loop && settings_.stages > 1) {
     const Clock::Trips& loop = c.trips[l.loop];
     const int64_t trips = loop.all, trip = loop.now;
@@ -79,13 +130,17 @@ void Clocks::load(const Thread& t, Clock& c, const StepLoad& l, int line) {
     if (trip == 0) ahead.clear();
     // A buffer is filled again when the product that used it is done: at the beginning of the trip behind that.
     const int64_t deep = settings_.stages - 1, begins = trip == 0 ? std::min(deep, trips) : trip + deep - 1 < trips;
-    for (int64_t i = 0; i < begins; ++i) ahead.push_back(start_load(t, c, l, line));
+    for (int64_t i = 0; i < begins; ++i) {
+      // Of those that begin at once each has a place of its own.
+      const uint64_t own = box ? box + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15u : 0;
+      ahead.push_back(start_load(t, c, l, line, own));
+    }
     if (!ahead.empty()) {
       tag = ahead.front();
       ahead.erase(ahead.begin());
     }
   }
-  if (tag < 0) tag = start_load(t, c, l, line);
+  if (tag < 0) tag = start_load(t, c, l, line, box);
   c.loads.push_back({l.op, l.value, tag});
 }
 

@@ -35,6 +35,10 @@ struct StepCost {
   bool empty = true;
 };
 
+// Values that compilers take for another one: what is multiplied by one, and transposed operands of products that
+// loads bring, which products read the other way round.
+std::unordered_map<ir::ValueId, ir::ValueId> same_values(const ir::Graph&);
+
 class StepCosts {
  public:
   StepCosts(const Plan&, const hw::CostModel&, bool loads_are_transfers, bool fetches_ahead);
@@ -74,7 +78,8 @@ class StepCosts {
   std::unordered_map<const ir::Op*, double> rows_;   // of copies: StepCost::row_bytes
   std::vector<ir::LocId> lines_{-1};
   std::unordered_map<std::string, int> line_numbers_;
-  std::unordered_map<ir::ValueId, bool> loaded_;  // of the graph that is walked
+  std::unordered_map<ir::ValueId, bool> loaded_;       // of the graph that is walked
+  std::unordered_map<ir::ValueId, ir::ValueId> same_;  // of that graph
   std::unordered_set<ir::ValueId> products_;
   std::unordered_set<ir::ValueId> multiplied_;
   std::unordered_map<const ir::Op*, size_t> attached_;  // step that has its costs
