@@ -15,8 +15,11 @@ import argparse
 import importlib
 import json
 import math
+import os
+import signal
 import statistics
 import sys
+import threading
 import time
 import types
 from collections.abc import Iterator
@@ -101,6 +104,8 @@ def predict_file(path: Path, a: argparse.Namespace, until: float) -> list[dict[s
             row = {"chip": chip, "kernel": path.stem, "problem": key, "config": config,
                    "seconds": statistics.median(measured[config]["evaluation_times_ms"]) / 1e3}
             start = time.process_time()
+            limit = threading.Timer(a.limit, os.kill, (os.getpid(), signal.SIGINT))
+            limit.start()
             try:
                 with pallasim.emulate(chip):
                     (arguments, data), = adapter.validate_json(json.dumps({key: {config: measured[config]}})).items()
@@ -109,6 +114,9 @@ def predict_file(path: Path, a: argparse.Namespace, until: float) -> list[dict[s
                 row |= {"predicted": p.seconds + around / BANDWIDTH[chip], "kernel_seconds": p.seconds, "flops": sum(k.flops for k in p), "bytes": size, "bound": p[0].bound}
             except Exception as e:
                 row |= {"refused": f"{type(e).__name__}: {e}"[:400]}
+            except KeyboardInterrupt:
+                row |= {"refused": f"not predicted in {a.limit:.0f} s"}
+            limit.cancel()
             out.append(row | {"host": time.process_time() - start})
             if a.verbose:
                 r = out[-1]
@@ -171,6 +179,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--several", action="store_true", help="all rows of problems that have several")
     parser.add_argument("--seconds", type=float, default=600, help="of each file; what comes later is left out")
+    parser.add_argument("--limit", type=float, default=60, help="seconds for one row")
     parser.add_argument("--dump", type=Path)
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--table", nargs="+", type=Path, help="of what --dump wrote, without predicting anything")

@@ -169,6 +169,20 @@ void StepCosts::walk(const ir::Region& r, const Scope& scope) {
   for (const ir::Op* w : waiting) attach(*w, scope, last);
 }
 
+// Bytes of a load that lie side by side: its last dimension, and those before it as long as all of the array's is
+// taken.
+double StepCosts::row_of(const ir::Type& loaded, int operand) const {
+  if (loaded.dims.size() < 2) return 0;
+  const ir::Type* array = operand < 0 ? nullptr : plan_.module.operands[static_cast<size_t>(operand)].array;
+  double row = ir::bit_width(loaded.dtype) / 8.0;
+  for (size_t i = 1; i <= loaded.dims.size(); ++i) {
+    const int64_t size = loaded.dims[loaded.dims.size() - i].size;
+    row *= static_cast<double>(size);
+    if (!array || i > array->dims.size() || array->dims[array->dims.size() - i].size != size) break;
+  }
+  return row;
+}
+
 void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
   StepCost& c = all_[step];
   attached_.emplace(&op, step);
@@ -194,11 +208,10 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
   if (transfers_ && w.bytes > 0) {
     StepLoad l{&op, w.writes || op.results.empty() ? -1 : op.results[0], w.bytes, w.writes, nullptr, -1};
     if (l.value >= 0) loaded_[l.value] = true;
-    if (const ir::Type* t = l.value >= 0 ? scope.graph->type(l.value) : nullptr; t && t->dims.size() > 1)
-      l.row = static_cast<double>(t->dims.back().size) * ir::bit_width(t->dtype) / 8;
     const auto& args = scope.graph->region.args;
     const auto arg = std::find(args.begin(), args.end(), op.operands.empty() ? -1 : op.operands[0]) - args.begin();
     if (arg < static_cast<std::ptrdiff_t>(plan_.module.operands.size())) l.operand = static_cast<int>(arg);
+    if (l.value >= 0) l.row = row_of(*scope.graph->type(l.value), l.operand);
     if (scope.ahead && l.value >= 0) {
       l.loop = scope.loop;
       ahead_bytes_ += w.bytes;

@@ -68,6 +68,7 @@ class StepCosts {
   void walk(const ir::Region&, const Scope&);
   void attach(const ir::Op&, const Scope&, size_t step);
   int line_of(ir::LocId);
+  double row_of(const ir::Type& loaded, int operand) const;
   void find_counting(const ir::Region&, const ir::Graph&);
   const Plan& plan_;
   const hw::CostModel& model_;
