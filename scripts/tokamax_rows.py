@@ -148,6 +148,10 @@ def rank(x: list[float], y: list[float]) -> float:
     return float(np.corrcoef(p, q)[0, 1]) if len(x) > 1 and p.std() > 0 and q.std() > 0 else math.nan
 
 
+def percent(x: float) -> str:
+    return f"{100 * x:.1f} %"
+
+
 def table(all_rows: list[dict[str, Any]]) -> None:
     print("| chip | kernel | rows | refused | mean absolute error | median | signed | rank | within | fitted roofline |\n|---|---|---|---|---|---|---|---|---|---|")
     for chip, kernel in sorted({(r["chip"], r["kernel"]) for r in all_rows}):
@@ -163,9 +167,10 @@ def table(all_rows: list[dict[str, Any]]) -> None:
         pairs = [(x, y) for g in problems.values() for i, x in enumerate(g) for y in g[:i]]
         right = statistics.mean((x["seconds"] < y["seconds"]) == (x["predicted"] < y["predicted"]) for x, y in pairs) if pairs else math.nan
         within = f"{2 * right - 1:.2f} ({len(pairs)})" if pairs else ""
-        print(f"| {chip} | {kernel} | {len(found)} | {len(of) - len(found)} | {100 * statistics.mean(map(abs, errors)):.1f} % | {100 * statistics.median(map(abs, errors)):.1f} % | "
-              f"{100 * statistics.mean(errors):+.1f} % | {rank([r['seconds'] for r in found], [r['predicted'] for r in found]):.2f} | {within} | "
-              f"{100 * roofline(found):.1f} % |" if len(found) > 3 else f"| {chip} | {kernel} | {len(found)} | {len(of) - len(found)} | {100 * statistics.mean(map(abs, errors)):.1f} % | | | | | |")
+        cells = [chip, kernel, len(found), len(of) - len(found), percent(statistics.mean(map(abs, errors))), percent(statistics.median(map(abs, errors))),
+                 f"{100 * statistics.mean(errors):+.1f} %", f"{rank([r['seconds'] for r in found], [r['predicted'] for r in found]):.2f}", within,
+                 percent(roofline(found)) if len(found) > 5 else ""]
+        print("| " + " | ".join(map(str, cells)) + " |")
     for why in sorted({r["refused"].split("\n")[0][:160] for r in all_rows if "refused" in r}):
         print(f"refused, {sum(r.get('refused', '').startswith(why[:100]) for r in all_rows)}: {why}", file=sys.stderr)
 
