@@ -212,13 +212,19 @@ def _with_answer(k: KernelCheck, a: Answer) -> KernelCheck:
     return dataclasses.replace(k, remarks=(*k.remarks, remark), libtpu=a)
 
 
+def launching() -> list[Any]:
+    """The primitives that launch kernels."""
+    from ._capture import jaxver
+
+    return [p for p in (jaxver.find("pallas_call.pallas_call_p"), jaxver.find("mpmd.mpmd_map_p")) if p is not None]
+
+
 def launches(jaxpr: Any, axes: tuple[tuple[str, int], ...] = ()) -> Iterator[tuple[Any, tuple[tuple[str, int], ...]]]:
     """Equations of a program that launch kernels, with the device axes around each, in the order of the trace."""
     from ._capture import jaxver
 
-    ours = [p for p in (jaxver.find("pallas_call.pallas_call_p"), jaxver.find("mpmd.mpmd_map_p")) if p is not None]
     for eqn in jaxpr.eqns:
-        if eqn.primitive in ours:
+        if eqn.primitive in launching():
             yield eqn, axes
             continue
         mesh = eqn.params.get("mesh") if eqn.primitive.name == "shard_map" else None

@@ -84,7 +84,7 @@ _Launch = tuple[str, str, list[list[bytes | None]]]  # text, options, contents o
 def _traced(f: Callable[..., Any], args: Any, kwargs: Any, chip: str, options: dict[str, Any]) -> list[_Launch]:
     import jax
 
-    from . import _check, _emulate, _findings
+    from . import _check, _emulate, _findings, _known
     from ._capture import jaxver
     from ._capture.types import Unsupported
     from ._params import require_machine
@@ -93,12 +93,14 @@ def _traced(f: Callable[..., Any], args: Any, kwargs: Any, chip: str, options: d
     found: list[_Launch] = []
     with _emulate.emulate(chip, **options) as params:
         closed = jax.make_jaxpr(lambda *a, **k: f(*a, **k))(*args, **kwargs)
-        for eqn, axes in _check.launches(jaxver.open_jaxpr(closed)[0]):
+        leaves = jax.tree.leaves((args, kwargs))
+        given = [None if isinstance(x, jax.ShapeDtypeStruct) else x for x in leaves]
+        for eqn, axes, values in _known.launches(*jaxver.open_jaxpr(closed), given):
             try:
                 captured = _check.captured(eqn, axes, params.ir_machine)
             except Unsupported as e:
                 raise _findings.unsupported(str(eqn.params.get("name") or "kernel"), e, chip) from None
-            found.append((captured.text, params.text(), []))
+            found.append((captured.text, params.text(), [_known.contents(eqn, values)] if not axes else []))
     return found
 
 

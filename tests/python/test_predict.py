@@ -6,6 +6,7 @@ import struct
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
@@ -454,3 +455,21 @@ def test_a_machine_without_figures_is_refused():
     f = pl.pallas_call(doubled, out_shape=S((8, 128), jnp.float32))
     with pallasim.emulate("generic", time=True), pytest.raises(Exception, match="PS-OPT-001"):
         jax.block_until_ready(f(jnp.ones((8, 128))))
+
+
+def test_what_follows_from_constants_is_known_though_arguments_are_shapes():
+    """Bounds of a grid and prefetched scalars that a library makes when it is traced."""
+    def kernel(order_ref, x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 2
+
+    def f(x, blocks):
+        order = jnp.arange(16, dtype=jnp.int32)[::-1]
+        spec = pl.BlockSpec((8, 128), lambda i, order: (order[i], 0))
+        grid = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(jnp.sum(blocks),), in_specs=[spec], out_specs=spec)
+        return jax.jit(lambda order, x: pl.pallas_call(kernel, grid_spec=grid, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(order, x))(order, x)
+
+    x = jax.ShapeDtypeStruct((128, 128), jnp.float32)
+    few, many = (pallasim.predict(f, x, np.array(b, np.int32), chip="tpu-v5e", sensitivity=False)[0] for b in ([1, 1], [8, 8]))
+    assert (few.bytes_read, many.bytes_read) == (64 + 2 * 4096, 64 + 16 * 4096)
+    unknown = pallasim.predict(f, x, jax.ShapeDtypeStruct((2,), jnp.int32), chip="tpu-v5e", sensitivity=False)[0]
+    assert unknown.bytes_read == 64

@@ -117,3 +117,84 @@ def test_an_addition_behind_a_multiplication_is_one_instruction_with_it():
 def test_one_load_less_is_under_way_than_there_are_stages():
     times = [predicted(*product(512, 512, 2048, 64, 64, 32, 4, stages)).seconds for stages in (1, 2, 3, 4)]
     assert all(a > b for a, b in itertools.pairwise(times)), times
+
+
+def steps(module, **sizes):
+    """A lesson's kernels at another size: it has its sizes as globals."""
+    import importlib
+    import pathlib
+    import sys
+
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
+    try:
+        lesson = importlib.reload(importlib.import_module(module))
+    finally:
+        sys.path.pop(0)
+    for name, value in sizes.items():
+        assert hasattr(lesson, name)
+        setattr(lesson, name, value)
+    return lesson
+
+
+def test_each_step_of_the_blackwell_lessons_is_faster():
+    """JAX's tutorial publishes 269, 219, 206, 199, 193 us of such kernels on a B200 (scripts/blackwell_steps.py has its own ones)."""
+    pytest.importorskip("jax.experimental.pallas.mosaic_gpu")
+    m, n, k = 4096, 8192, 4096
+    shapes = S((m, k), jnp.float16), S((k, n), jnp.float16)
+    one = steps("lesson_45_blackwell_matmul", M=m, N=n, K=k, STEPS=k // 64)
+    two = steps("lesson_46_blackwell_pairs", M=m, N=n, K=k, SLOTS=4, STEPS=k // 64, TILES=(m // 256) * (n // 256))
+    seconds = [pallasim.predict(f, *shapes, chip="gpu-b200", sensitivity=False).seconds for f in (
+        one.by_warps, two.pair, functools.partial(two.stays, clusters=74), functools.partial(two.two_groups, clusters=74))]
+    assert seconds == sorted(seconds, reverse=True)
+    for got, published in zip(seconds, (269e-6, 206e-6, 199e-6, 185e-6)):
+        assert abs(got / published - 1) < 0.2, seconds
+
+
+def test_power_lowers_the_clock_of_a_chip_whose_tensor_cores_never_rest():
+    lesson = steps("lesson_46_blackwell_pairs", M=4096, N=8192, K=4096, SLOTS=4, STEPS=64, TILES=512)
+    p = pallasim.predict(functools.partial(lesson.stays, clusters=74), S((4096, 4096), jnp.float16), S((4096, 8192), jnp.float16), chip="gpu-b200",
+                         sensitivity=False)[0]
+    note = next(x for x in p.notes if "of its clock" in x)
+    assert "it has 1000 W" in note
+    # What moves less takes less energy: the same products in an order that shares blocks are faster, though nothing waits for memory.
+    small = steps("lesson_46_blackwell_pairs", M=512, N=512, K=4096, SLOTS=4, STEPS=64, TILES=4)
+    p = pallasim.predict(functools.partial(small.stays, clusters=4), S((512, 4096), jnp.float16), S((4096, 512), jnp.float16), chip="gpu-b200", sensitivity=False)[0]
+    assert not any("of its clock" in x for x in p.notes)
+
+
+def test_both_ctas_of_a_pair_multiply():
+    m, n, k = 512, 512, 1024
+    lesson = steps("lesson_46_blackwell_pairs", M=m, N=n, K=k, STEPS=k // 64, TILES=4)
+    p = pallasim.predict(lesson.pair, S((m, k), jnp.float16), S((k, n), jnp.float16), chip="gpu-b200", sensitivity=False)[0]
+    assert p.flops == pytest.approx(2 * m * n * k, rel=0.01)
+
+
+def attend(scale, transposed, heads=64, seq=8192, dim=64, block=128):
+    """Of one block of queries and all keys; one program per block and head, heads first."""
+    def kernel(q_ref, k_ref, o_ref):
+        def step(i, acc):
+            k = plt.load(k_ref.at[pl.ds(i * block, block), :])
+            k = k * jnp.float16(scale) if scale else k
+            dims = (((1,), (0,)), ((), ())) if transposed else (((1,), (1,)), ((), ()))
+            return acc + jnp.sum(jax.lax.dot_general(q_ref[...], k.T if transposed else k, dims, preferred_element_type=jnp.float32), axis=1)
+
+        o_ref[...] = jax.lax.fori_loop(0, seq // block, step, jnp.zeros((block,), jnp.float32))
+
+    x = S((heads, seq, dim), jnp.float16)
+    f = pl.pallas_call(kernel, grid=(heads, seq // block), out_shape=S((heads, seq), jnp.float32),
+                       in_specs=[pl.BlockSpec((None, block, dim), lambda h, i: (h, i, 0)), pl.BlockSpec((None, seq, dim), lambda h, i: (h, 0, 0))],
+                       out_specs=pl.BlockSpec((None, block), lambda h, i: (h, i)), compiler_params=plt.CompilerParams(num_warps=4, num_stages=3))
+    return f, x, x
+
+
+def test_arrays_that_no_cache_holds_come_from_memory_as_often_as_programs_far_apart_read_them():
+    f, *x = attend(0, False)
+    p = predicted(f, *x)[0]
+    once = 2 * 64 * 8192 * 64 * 2
+    assert once * 0.9 < p.bytes_read < once * 2  # not once per program, which are 64 times as many bytes of keys
+
+
+def test_what_compilers_fold_costs_nothing():
+    plain, one, turned = (predicted(*attend(*how))[0].seconds for how in ((0, False), (1, False), (0, True)))
+    assert one == pytest.approx(plain) and turned == pytest.approx(plain)
+    assert predicted(*attend(2, False))[0].seconds > 1.005 * plain

@@ -68,6 +68,20 @@ TimingFigures TimingFigures::scaled(std::string_view name, double factor) const 
   return r;
 }
 
+TimingFigures TimingFigures::clocked(double factor) const {
+  constexpr std::string_view kOthers[] = {"hbm", "nvlink", "ici", "kernel_", "launch_"};
+  constexpr std::string_view kRates[] = {"Hz", "B/s", "op/s", "blocks/s"};
+  TimingFigures r(all_);
+  for (TimingFigure& f : r.all_) {
+    if (std::any_of(std::begin(kOthers), std::end(kOthers),
+                    [&](std::string_view o) { return f.name.find(o) != std::string::npos; }))
+      continue;
+    if (f.unit == "s") f.value /= factor;
+    else if (std::find(std::begin(kRates), std::end(kRates), f.unit) != std::end(kRates)) f.value *= factor;
+  }
+  return r;
+}
+
 std::vector<const TimingFigure*> TimingFigures::used() const {
   std::vector<const TimingFigure*> r;
   for (size_t i = 0; i < all_.size(); ++i)

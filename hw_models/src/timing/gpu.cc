@@ -66,14 +66,18 @@ class Gpu : public CostModel {
       busy(w, Unit::Vector) = f_("simt_fma") * s.flops() / 2 / (kSimtLanes * share_) * cycle_;
       return w;
     }
-    const auto m = static_cast<double>((s.m + 63) / 64 * 64), n = static_cast<double>((s.n + 7) / 8 * 8),
+    // An instruction has so many rows; of what gives its sum to tensor memory fewer take as long.
+    const int64_t rows = s.asynchronous && !hopper_ ? 128 : 64;
+    const auto m = static_cast<double>((s.m + rows - 1) / rows * rows), n = static_cast<double>((s.n + 7) / 8 * 8),
                k = static_cast<double>(s.k);
     double cycles = 2 * static_cast<double>(s.batch) * m * n * k / rate(s.dtype);
     if (hopper_ || s.asynchronous) {
-      // Operands come from shared memory: 64 rows of 32 bytes of the one, N of the other, per instruction. Where A lies
-      // in registers it need not come.
-      const double steps = static_cast<double>(s.batch) * m / 64 * k * ir::bit_width(s.dtype) / 8 / 32;
-      const double reads = steps * ((s.left_in_registers ? 0.0 : 2048.0) + 32 * n) / f_("wgmma_smem_rate");
+      // Operands come from shared memory: the instruction's rows of 32 bytes of the one, N of the other, of which each
+      // of several CTAs reads its part for all of them.
+      const auto at_once = static_cast<double>(rows);
+      const double steps = static_cast<double>(s.batch) * m / at_once * k * ir::bit_width(s.dtype) / 8 / 32;
+      const double reads = steps * ((s.left_elsewhere ? 0.0 : 32 * at_once) + 32 * n / static_cast<double>(s.ctas)) /
+                           f_("wgmma_smem_rate");
       if (s.asynchronous) busy(w, Unit::Access) = reads / clock;
       else cycles = std::max(cycles, reads);
     }

@@ -153,6 +153,53 @@ std::optional<TimedOutcome> WholeLaunch::folded(Timeline* timeline, Prediction* 
   return r;
 }
 
+// Watts of a device in the launch, at its full clock: of what it has at rest, its tensor cores, and what moves.
+double watts(const Prediction& p, const hw::TimingFigures& f, double devices) {
+  const double moved = p.bytes_read + p.bytes_written;
+  double joules = (moved + p.bytes_cached) * f("l2_energy") + moved * f("hbm_energy");
+  for (const Prediction::Bound& b : p.bounds)
+    if (b.name == hw::name(hw::Unit::Matrix, hw::Family::Gpu)) joules += b.seconds * f("power_tensor") * devices;
+  return f("power_idle") + joules / p.seconds / devices;
+}
+
+// A launch at the clock that the chip's power allows. The voltage goes with the clock, so that an operation takes less
+// energy at a lower one: what remains above that of rest falls with the square of the clock.
+class PoweredLaunch {
+ public:
+  PoweredLaunch(const LaunchInTime& l, const hw::TimingFigures& f) : l_(l), f_(f), launch_(std::in_place, l, f) {}
+  TimedOutcome run(Timeline* timeline, Prediction* out, std::string* note = nullptr) {
+    const Timeline fresh = timeline ? *timeline : Timeline{};
+    const Prediction before = out ? *out : Prediction{};
+    const bool limited = f_.find("power_limit") != nullptr;
+    Prediction own;
+    Prediction* first = out || !limited ? out : &own;
+    TimedOutcome r = launch_->run(timeline, first, note);
+    if (!limited) return r;
+    first->seconds = r.seconds;
+    const double wanted = watts(*first, f_, static_cast<double>(l_.devices.size())), idle = f_("power_idle");
+    if (wanted <= f_("power_limit")) return r;
+    const double clock = std::sqrt((f_("power_limit") - idle) / (wanted - idle));
+    slower_.emplace(f_.clocked(clock));
+    launch_.emplace(l_, *slower_);
+    if (timeline) *timeline = fresh;
+    if (out) *out = before;
+    if (note) note->clear();
+    r = launch_->run(timeline, out, note);
+    if (out)
+      out->notes.push_back(
+          fmt::format("at its full clock the chip would take {:.0f} W: it has {:.0f} W, and {:.0f} % of its clock",
+                      wanted, f_("power_limit"), 100 * clock));
+    return r;
+  }
+  const WholeLaunch& launch() const { return *launch_; }
+
+ private:
+  const LaunchInTime& l_;
+  const hw::TimingFigures& f_;
+  std::optional<hw::TimingFigures> slower_;
+  std::optional<WholeLaunch> launch_;
+};
+
 }  // namespace
 
 PlanOptions predicted_options(const PlanOptions& given) {
@@ -220,9 +267,10 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
   one_core.most_moves = 4000;
   one_core.most_points = one_core.most_cores = 1;
   Timeline* timeline = how.timeline ? &out.timeline : &one_core;
-  WholeLaunch launch(l, *figures);
+  PoweredLaunch powered(l, *figures);
   std::string folded;
-  const TimedOutcome r = launch.run(timeline, &out, &folded);
+  const TimedOutcome r = powered.run(timeline, &out, &folded);
+  const WholeLaunch& launch = powered.launch();
   l.folds = !launch.whole();
   l.samples = launch.sampled();
   out.seconds = r.seconds;
@@ -251,7 +299,7 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
     for (Prediction::Figure& f : out.figures) {
       if (f.figure.status != hw::FigureStatus::Guessed || f.figure.value == 0) continue;
       const hw::TimingFigures other = figures->scaled(f.figure.name, kScale);
-      f.change = WholeLaunch(l, other).run(nullptr, nullptr).seconds - r.seconds;
+      f.change = PoweredLaunch(l, other).run(nullptr, nullptr).seconds - r.seconds;
     }
   std::stable_sort(out.figures.begin(), out.figures.end(), [](const auto& a, const auto& b) {
     return std::abs(a.change.value_or(0)) > std::abs(b.change.value_or(0));

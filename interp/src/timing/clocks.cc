@@ -70,6 +70,7 @@ Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& setti
   path_ = told_path_ = none;
   line_busy_.resize(costs.lines().size());
   missed_.resize(ex.plan->module.operands.size());
+  warp_issue_ = f_.value_or("warp_issue", 1);
   held_ = gpu_ && settings.warm && stays_in_cache(*ex.plan, f_);
   if (gpu_ && settings.filled > 0) power_ = (1 / f_.value_or("tensor_power", 1) - 1) * std::min(1.0, settings.filled);
   const double launch = f_(gpu_ ? "kernel_time" : "launch_time") - (gpu_ ? f_("kernel_end") : 0);
@@ -159,6 +160,9 @@ void Clocks::begin(int32_t thread, double earliest) {
 }
 
 // -- computing --
+
+// A warp of a warpgroup that does something else than the others need not wait for them.
+double Clocks::issue_share(const Thread& t) const { return t.parent < 0 ? 1 : warp_issue_; }
 
 // The chip holds its power below a limit that only tensor cores reach which rest little.
 double Clocks::throttled(const hw::Server& pipe, double now) const {
@@ -334,7 +338,7 @@ void Clocks::ran(Thread& t, const Step& s) {
     c.window = c.at;
     c.packed = {};
     if (!starts_operation(s) && s.kind != Kind::finish && gpu_)
-      advance(c, Causes::kSync, cost.line, rate(Rate::barrier_issue));
+      advance(c, Causes::kSync, cost.line, rate(Rate::barrier_issue) * issue_share(t));
   }
   if (cost.empty) return;
   const double before = c.at;

@@ -138,7 +138,12 @@ class Clocks : public Events {
     struct Trips {
       int64_t all = 0, now = 0;  // how many, and which one it is
       Folds::Left left = {};
-      std::vector<const StepLoad*> loads = {};       // that its compiler fetches ahead
+      struct Load {
+        const StepLoad* load;
+        uint64_t box;  // what it read last
+        bool moves;    // each trip reads another
+      };
+      std::vector<Load> loads = {};                  // that its compiler fetches ahead
       std::vector<int64_t> carried = {}, step = {};  // numbers that it carries, and what the last trip added
       std::vector<bool> steady = {};                 // each trip added the same
     };
@@ -177,16 +182,20 @@ class Clocks : public Events {
     double latency;
   };
   void far_transfer(int64_t flight, double now, const Far&);
+  double issue_share(const Thread&) const;
   double throttled(const hw::Server&, double now) const;  // how much longer a product takes
   void advance(Clock&, int cause, int line, double seconds);
   static hw::Work overlapped(hw::Work);
   void follow(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
   void charge(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
   void next_loads(const Thread&, Clock&, const Clock::Trips&, int line);
-  void load(const Thread&, Clock&, const StepLoad&, int line);
-  int64_t start_load(const Thread&, Clock&, const StepLoad&, int line);
-  bool is_far(const memory::Place&) const;  // in a device's memory
+  void load(Thread&, const Step&, Clock&, const StepLoad&, int line);
+  int64_t start_load(const Thread&, Clock&, const StepLoad&, int line, uint64_t box);
+  uint64_t box_of(Thread&, const Step&, const StepLoad&);  // what it reads; 0: nobody knows, or asks
+  bool is_far(const memory::Place&) const;                 // in a device's memory
   int64_t device_of(const memory::Place&) const;
+  bool in_tensor_memory(const memory::Place&) const;
+  double multiply(const Thread&, const Step&, const memory::AsyncOperation&);
   const hw::Work& product_work(const memory::AsyncOperation&);
   void take_port(int64_t core, double now, double bytes);  // of its shared memory
   void move(const Thread&, const memory::AsyncOperation&, int64_t flight, int line);
@@ -196,7 +205,7 @@ class Clocks : public Events {
   void show_wait(int32_t thread, double until, int cause);
   void show_unit(const Thread&, int32_t step, hw::Unit, double begin, double end, int line);
   ir::LocId loc_of(int line) const { return costs_.lines()[static_cast<size_t>(line)]; }
-  bool misses(const Clock&, int operand, double bytes);
+  bool misses(const Clock&, int64_t device, const StepLoad&, uint64_t box);
   void begin_loop(const Thread&, const Step&, const ir::Op* loop);
   void next_trip(Thread&, const Step&, const ir::Op* loop);
   void count_trip(Thread&, const Step&, const ir::Op* loop);
@@ -215,6 +224,7 @@ class Clocks : public Events {
   // step, each asks for what the others ask for, and no unit works while another one does.
   bool in_step_ = false;
   double power_ = 0;  // of tensor cores that never rest: how much longer products take, as their power lowers the clock
+  double warp_issue_ = 1;                           // what one needs to issue of what a warpgroup needs
   std::vector<double> rates_;                       // by Rate; negative: nobody asked
   std::vector<int> resource_causes_;                // by resource of transfers_
   std::vector<std::string> resource_names_;         // of causes

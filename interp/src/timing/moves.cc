@@ -1,7 +1,9 @@
 // What is under way: loads and stores of threads, copies, products.
 #include <algorithm>
 
+#include "../ops/footprint.h"
 #include "../plan/kinds.h"
+#include "../plan/payload/movement.h"
 #include "clocks.h"
 
 namespace pallasim::interp {
@@ -17,7 +19,7 @@ bool Clocks::must_wait(Thread& t, const Step& s) {
   Clock& c = of(t.index);
   if (c.fetched != s.id) {
     for (const StepLoad& l : cost.loads)
-      if (!l.writes) load(t, c, l, cost.line);
+      if (!l.writes) load(t, s, c, l, cost.line);
     c.fetched = s.id;
   }
   for (size_t i = 0; i < c.loads.size();) {
@@ -40,17 +42,70 @@ bool Clocks::must_wait(Thread& t, const Step& s) {
   return false;
 }
 
-bool Clocks::misses(const Clock& c, int operand, double bytes) {
+namespace {
+
+// What the first box is that a step reads of an operand; 0: nobody knows.
+class FirstBox : public ops::Boxes {
+ public:
+  FirstBox(const Thread& t, const Step& s, uint32_t buffer) : Boxes(t, s), buffer_(buffer) {}
+  bool wants(uint32_t buffer) const override { return buffer == buffer_; }
+  uint64_t key = 0;
+
+ protected:
+  void box(const Access& a) override {
+    if (key || a.write || a.buffer != buffer_) return;
+    key = (a.buffer * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(a.offset)) * 0xff51afd7ed558ccdu;
+    key = (key ^ (key >> 29)) | 1;
+  }
+
+ private:
+  uint32_t buffer_;
+};
+
+// Where an access by indices begins, whatever its mask leaves out; 0: indices are arrays.
+uint64_t gathered_box(const Thread& t, const GatherPayload& p) {
+  uint64_t key = reinterpret_cast<uint64_t>(t.resolve(p.ref));
+  const auto add = [&](int64_t x) { key = (key ^ static_cast<uint64_t>(x)) * 0xff51afd7ed558ccdu, key ^= key >> 29; };
+  for (const GatherDim& d : p.ref_dims) {
+    if (d.kind == GatherDim::Kind::Array) return 0;
+    add(d.start);
+    if (d.start_slot != Addr::kNoSlot)
+      add(d.wide ? t.slot<int64_t>(d.start_slot) : int64_t{t.slot<int32_t>(d.start_slot)});
+  }
+  return key | 1;
+}
+
+// What a trip that has not come to its loads reads, told by what the loads read last.
+uint64_t of_trip(uint64_t box, int64_t trip) {
+  return box ? (box + static_cast<uint64_t>(trip) * 0x9e3779b97f4a7c15u) | 1 : 0;
+}
+
+}  // namespace
+
+// Of an array that no cache holds, what was read before may be there still: programs beside each other share much.
+uint64_t Clocks::box_of(Thread& t, const Step& s, const StepLoad& l) {
+  if (held_ || l.operand < 0) return 0;
+  const ir::Operand& o = ex_.plan->module.operands[static_cast<size_t>(l.operand)];
+  if (static_cast<double>(o.array->num_bytes()) <= rate(Rate::l2_bytes)) return 0;
+  if (s.kind == Kind::gather) return gathered_box(t, payload<Kind::gather>(s));
+  FirstBox first(t, s, kFirstOperandBuffer + static_cast<uint32_t>(l.operand));
+  ops::footprint(t, s, first);
+  return first.key;
+}
+
+bool Clocks::misses(const Clock& c, int64_t device, const StepLoad& l, uint64_t box) {
   if (held_) return false;
-  if (operand < 0) return true;
-  const auto o = static_cast<size_t>(operand);
+  if (l.operand < 0) return true;
+  const double bytes = l.bytes;
+  if (box) return !caches_[static_cast<size_t>(device)].touch(box, bytes * c.inner * c.outer);
+  const auto o = static_cast<size_t>(l.operand);
   const auto all = static_cast<double>(ex_.plan->module.operands[o].array->num_bytes());
   if (missed_[o] >= all && all <= rate(Rate::l2_bytes)) return false;
   missed_[o] += bytes * c.inner * c.outer;
   return missed_[o] <= all || all > rate(Rate::l2_bytes);
 }
 
-int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int line) {
+int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int line, uint64_t box) {
   Flight f;
   f.thread = t.index;
   f.line = line;
@@ -59,43 +114,48 @@ int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int lin
   f.operand = l.operand;
   f.bytes = l.bytes;
   const int64_t tag = new_flight(std::move(f));
-  const bool miss = misses(c, l.operand, l.bytes);
+  const bool miss = misses(c, ex_.device_of(t), l, box);
   // Programs go through the arrays side by side: what one of them fetches the others wait for, too.
   // Of a line that is not wanted whole a part is fetched in vain.
   const double lines = l.row > 0 ? std::max(1.0, rate(Rate::line_bytes) / l.row) * l.bytes : l.bytes;
   const double cached = lines * rate(Rate::l2_read_bandwidth) / rate(Rate::l2_load_bandwidth);
   far_transfer(tag, c.at,
                {core_of(t), ex_.device_of(t), l.bytes, cached, lines, false, miss,
-                rate(held_ ? Rate::load_latency : Rate::load_hbm_latency)});
+                rate(held_ || (box && !miss) ? Rate::load_latency : Rate::load_hbm_latency)});
   return tag;
 }
 
-void Clocks::load(const Thread& t, Clock& c, const StepLoad& l, int line) {
+void Clocks::load(Thread& t, const Step& s, Clock& c, const StepLoad& l, int line) {
   int64_t tag = -1;
+  const uint64_t box = box_of(t, s, l);
   if (l.loop && settings_.stages > 1) {
     Clock::Trips& loop = c.trips[l.loop];
     auto& ahead = c.ahead[l.op];
     if (loop.now == 0) {
       ahead.clear();
-      loop.loads.push_back(&l);
-      for (int64_t i = std::min<int64_t>(settings_.stages - 1, loop.all); i > 0; --i)
-        ahead.push_back(start_load(t, c, l, line));
-    } else if (&l == loop.loads.front()) {
-      next_loads(t, c, loop, line);
+      loop.loads.push_back({&l, box, true});
+      for (int64_t i = 0; i < std::min<int64_t>(settings_.stages - 1, loop.all); ++i)
+        ahead.push_back(start_load(t, c, l, line, of_trip(box, i)));
+    } else {
+      for (auto& x : loop.loads)
+        if (x.load == &l) x = {&l, box, x.box != box};
+      if (&l == loop.loads.front().load) next_loads(t, c, loop, line);
     }
     if (!ahead.empty()) {
       tag = ahead.front();
       ahead.erase(ahead.begin());
     }
   }
-  if (tag < 0) tag = start_load(t, c, l, line);
+  if (tag < 0) tag = start_load(t, c, l, line, box);
   c.loads.push_back({l.op, l.value, tag});
 }
 
 // The loads of a loop begin together, when the products of the trip before have used the buffers.
 void Clocks::next_loads(const Thread& t, Clock& c, const Clock::Trips& loop, int line) {
-  if (loop.now + settings_.stages - 2 >= loop.all) return;
-  for (const StepLoad* l : loop.loads) c.ahead[l->op].push_back(start_load(t, c, *l, line));
+  const int64_t trip = loop.now + settings_.stages - 2;
+  if (trip >= loop.all) return;
+  for (const auto& x : loop.loads)
+    c.ahead[x.load->op].push_back(start_load(t, c, *x.load, line, x.moves ? of_trip(x.box, trip) : x.box));
 }
 
 // -- transfers --
@@ -154,6 +214,11 @@ bool Clocks::is_far(const Place& p) const {
   return a && (a->space == ir::Space::Hbm || a->space == ir::Space::Gmem);
 }
 
+bool Clocks::in_tensor_memory(const Place& p) const {
+  const memory::Allocation* a = p.thread < 0 ? nullptr : ex_.plan->memory.allocations.at(p.buffer, p.offset);
+  return a && a->space == ir::Space::Tmem;
+}
+
 int64_t Clocks::device_of(const Place& p) const {
   return p.thread < 0 ? ~p.thread : ex_.device_of(ex_.threads[static_cast<size_t>(p.thread)]);
 }
@@ -178,7 +243,8 @@ const hw::Work& Clocks::product_work(const AsyncOperation& op) {
   shape.m = sum.dims[0], shape.n = sum.dims[1], shape.k = a.dims[1];
   shape.dtype = a.dtype;
   shape.asynchronous = true;
-  shape.left_in_registers = a.held >= 0;
+  shape.ctas = static_cast<int64_t>(op.writes.size());
+  shape.left_elsewhere = a.held >= 0 || in_tensor_memory(a.place);
   return it->second = costs_.model().product(shape);
 }
 
@@ -229,6 +295,27 @@ void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag, int li
                 writes ? rate(Rate::store_latency) : rate(held_ ? Rate::tma_latency : Rate::tma_hbm_latency)});
 }
 
+// On the tensor cores of all CTAs that multiply together; returns when the last one is done.
+double Clocks::multiply(const Thread& t, const Step& s, const AsyncOperation& op) {
+  const hw::Work& work = product_work(op);
+  const double now = of(t.index).at, reads = work.busy[static_cast<size_t>(Unit::Access)];
+  double end = now;
+  for (const Side& sum : op.writes) {
+    const bool own = sum.place.thread < 0 || op.writes.size() == 1;
+    auto& core = cores_[static_cast<size_t>(core_of(own ? t : ex_.threads[static_cast<size_t>(sum.place.thread)]))];
+    auto &pipe = core[static_cast<size_t>(Unit::Matrix)], &port = core[static_cast<size_t>(Unit::Access)];
+    const double seconds = work.busy[static_cast<size_t>(Unit::Matrix)] * throttled(pipe, now);
+    end = std::max({end, pipe.take(now, seconds), port.take(now, reads)});
+    busy_[static_cast<size_t>(Unit::Access)] += reads;
+    busy_[static_cast<size_t>(Unit::Matrix)] += seconds;
+    if (picture_ && &sum == &op.writes.front())
+      show_unit(t, s.id, Unit::Matrix, pipe.free() - seconds, pipe.free(), costs_.of(s).line);
+    flops_ += 2.0 * static_cast<double>(sum.dims[0]) * static_cast<double>(sum.dims[1]) *
+              static_cast<double>(op.reads.front().dims[1]);
+  }
+  return end;
+}
+
 void Clocks::issued(const Thread& t, const Step& s, const AsyncOperation& op) {
   const double before = at(t.index);
   start(t, s, op);
@@ -248,38 +335,30 @@ void Clocks::start(const Thread& t, const Step& s, const AsyncOperation& op) {
   const bool product = k == AsyncKind::wgmma || k == AsyncKind::tcgen05_mma;
   if (product) {
     f.cause = static_cast<int>(Unit::Matrix);
-    auto& pipe = cores_[static_cast<size_t>(core_of(t))][static_cast<size_t>(Unit::Matrix)];
-    auto& port = cores_[static_cast<size_t>(core_of(t))][static_cast<size_t>(Unit::Access)];
-    const hw::Work& work = product_work(op);
-    const double seconds = work.busy[static_cast<size_t>(Unit::Matrix)] * throttled(pipe, c.at);
-    const double reads = work.busy[static_cast<size_t>(Unit::Access)];
-    const double end = std::max(pipe.take(c.at, seconds), port.take(c.at, reads)) + rate(Rate::wgmma_drain);
-    busy_[static_cast<size_t>(Unit::Access)] += reads;
-    if (picture_) show_unit(t, s.id, Unit::Matrix, pipe.free() - seconds, pipe.free(), cost.line);
-    busy_[static_cast<size_t>(Unit::Matrix)] += seconds;
-    const Side &a = op.reads.front(), &sum = op.writes.front();
-    flops_ +=
-        2.0 * static_cast<double>(sum.dims[0]) * static_cast<double>(sum.dims[1]) * static_cast<double>(a.dims[1]);
+    const double end = multiply(t, s, op) + rate(Rate::wgmma_drain);
     if (op.stream >= 0) stream_ends_[op.stream] = std::max(stream_ends_[op.stream], end);
     Path path = c.path;
     path.add(f.cause, f.line, end - c.at);
     if (k == AsyncKind::wgmma && op.stream >= 0) groups_[{op.stream, op.group}] = {end, std::move(path)};
     const double now = c.at;
     transfers_.begin(now, end - now, nullptr, 0, new_flight(std::move(f)));
-    advance(c, static_cast<int>(Unit::Scalar), cost.line, rate(Rate::wgmma_issue));
+    advance(c, static_cast<int>(Unit::Scalar), cost.line, rate(Rate::wgmma_issue) * issue_share(t));
+    return;
+  }
+  if (k == AsyncKind::tmem_load || k == AsyncKind::tmem_store || k == AsyncKind::tmem_copy) {
+    f.cause = static_cast<int>(Unit::Access);
+    const Side& moved = op.writes.empty() ? op.reads.front() : op.writes.front();
+    const double seconds = bytes_of(moved) / rate(Rate::tmem_rate) / rate(Rate::clock);
+    busy_[static_cast<size_t>(Unit::Access)] += seconds;
+    transfers_.begin(c.at, seconds + rate(Rate::barrier_latency), nullptr, 0, new_flight(std::move(f)));
+    // The registers have what a load brings when it is there.
+    if (k == AsyncKind::tmem_load) advance(c, static_cast<int>(Unit::Access), cost.line, seconds);
     return;
   }
   if (k == AsyncKind::tcgen05_commit || op.writes.empty() || op.reads.empty()) {
     const double end = op.stream >= 0 ? std::max(c.at, stream_ends_[op.stream]) : c.at;
     f.cause = static_cast<int>(Unit::Matrix);
     transfers_.begin(c.at, end - c.at + (gpu_ ? rate(Rate::barrier_latency) : 0), nullptr, 0, new_flight(std::move(f)));
-    return;
-  }
-  if (k == AsyncKind::tmem_load || k == AsyncKind::tmem_store || k == AsyncKind::tmem_copy) {
-    f.cause = static_cast<int>(Unit::Access);
-    const double seconds = bytes_of(op.writes.front()) / rate(Rate::tmem_rate) / rate(Rate::clock);
-    busy_[static_cast<size_t>(Unit::Access)] += seconds;
-    transfers_.begin(c.at, seconds + rate(Rate::barrier_latency), nullptr, 0, new_flight(std::move(f)));
     return;
   }
   const int64_t tag = new_flight(std::move(f));

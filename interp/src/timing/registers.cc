@@ -1,5 +1,7 @@
 #include "registers.h"
 
+#include "step_costs.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -19,6 +21,7 @@ class Liveness {
   Liveness(const ir::Graph& g, double threads) : g_(g), threads_(threads) {}
 
   Pressure of_body() {
+    same_ = same_values(g_);
     count_uses(g_.region);
     settle(g_.region);
     walk(g_.region, {});
@@ -65,6 +68,11 @@ class Liveness {
       if (op.code == OpCode::store && in_registers(op.operands[0]) && bytes(op.operands[1]) > 0)
         place_[op.operands[0]] = place_of(op.operands[1]);
       if (op.results.empty() || !op.regions.empty()) continue;
+      if (const auto it = same_.find(op.results[0]); it != same_.end()) {
+        place_[op.results[0]] = place_of(it->second);
+        if (loaded_.contains(it->second)) loaded_.insert(op.results[0]);
+        continue;
+      }
       switch (op.code) {
         case OpCode::constant:
         case OpCode::iota:
@@ -73,10 +81,17 @@ class Liveness {
         case OpCode::layout_cast:
           for (size_t i = 0; i < op.results.size(); ++i) place_[op.results[i]] = place_of(op.operands[i]);
           continue;
+        case OpCode::slice:  // a part of what is there
+        case OpCode::reshape:
+          if (bytes(op.operands[0]) > 0) place_[op.results[0]] = place_of(op.operands[0]);
+          continue;
         case OpCode::dot_general:
           products_.insert(op.results[0]);
           for (const ValueId v : op.operands)
-            if (loaded_.contains(v)) free_.insert(v);
+            if (loaded_.contains(v)) {
+              free_.insert(v);
+              if (const auto it = same_.find(v); it != same_.end()) free_.insert(it->second);
+            }
           continue;
         case OpCode::get:
         case OpCode::masked_load:
@@ -163,7 +178,7 @@ class Liveness {
   const ir::Graph& g_;
   double threads_;
   std::set<ValueId> free_, loaded_, products_;
-  std::unordered_map<ValueId, ValueId> place_;
+  std::unordered_map<ValueId, ValueId> place_, same_;
   std::unordered_map<ValueId, int> uses_;
   int64_t registers_ = 255;
   int depth_ = 0, most_depth_ = 0;  // of loops

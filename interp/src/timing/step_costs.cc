@@ -34,9 +34,59 @@ double tile_row(const ir::Op& op, const ir::Graph& g) {
   return r;
 }
 
+class SameValues {
+ public:
+  explicit SameValues(const ir::Graph& g) : g_(g) {
+    look(g.region);
+    find(g.region);
+  }
+  std::unordered_map<ir::ValueId, ir::ValueId> same;
+
+ private:
+  void look(const ir::Region& r) {
+    for (const ir::Op& op : r.ops) {
+      for (const ir::ValueId v : op.operands) (op.code == OpCode::dot_general ? multiplied_ : others_).insert(v);
+      for (const ir::Region& x : op.regions) look(x);
+    }
+  }
+  static bool is_one(const ir::Op& op) {
+    const ir::Attr* a = op.attr("value");
+    if (!a || a->kind != ir::Attr::Kind::Bits) return false;
+    switch (a->dtype) {
+      case ir::DType::F32: return a->i == 0x3f800000;
+      case ir::DType::BF16: return a->i == 0x3f80;
+      case ir::DType::F16: return a->i == 0x3c00;
+      default: return false;
+    }
+  }
+  ir::ValueId first(ir::ValueId v) const {
+    const auto it = same.find(v);
+    return it == same.end() ? v : it->second;
+  }
+  void find(const ir::Region& r) {
+    for (const ir::Op& op : r.ops) {
+      if (op.code == OpCode::constant && is_one(op)) ones_.insert(op.results[0]);
+      if (op.code == OpCode::broadcast_in_dim && ones_.contains(op.operands[0])) ones_.insert(op.results[0]);
+      if (op.code == OpCode::get || op.code == OpCode::masked_load) loaded_.insert(op.results[0]);
+      if (op.code == OpCode::mul)
+        for (const size_t i : {0, 1})
+          if (ones_.contains(op.operands[i]) && !g_.type(op.results[0])->is_scalar())
+            same.emplace(op.results[0], first(op.operands[1 - i]));
+      const bool operand =
+          op.code == OpCode::transpose && multiplied_.contains(op.results[0]) && !others_.contains(op.results[0]);
+      if (operand && loaded_.contains(first(op.operands[0]))) same.emplace(op.results[0], first(op.operands[0]));
+      for (const ir::Region& x : op.regions) find(x);
+    }
+  }
+  const ir::Graph& g_;
+  std::unordered_set<ir::ValueId> ones_, loaded_, multiplied_, others_;  // the last two: used by products, by others
+};
+
 bool is_loop(const ir::Op& op) { return op.code == OpCode::for_ || op.code == OpCode::parallel_loop; }
 
 }  // namespace
+
+std::unordered_map<ir::ValueId, ir::ValueId> same_values(const ir::Graph& g) { return SameValues(g).same; }
 
 StepCosts::StepCosts(const Plan& p, const hw::CostModel& model, bool transfers, bool fetches_ahead)
     : plan_(p), model_(model), transfers_(transfers), fetches_ahead_(fetches_ahead) {
@@ -61,6 +111,7 @@ StepCosts::StepCosts(const Plan& p, const hw::CostModel& model, bool transfers, 
     loaded_.clear();
     products_.clear();
     multiplied_.clear();
+    same_ = transfers ? same_values(b.graph) : std::unordered_map<ir::ValueId, ir::ValueId>{};
     find_counting(b.graph.region, b.graph);
     walk(b.graph.region, {&b.graph, nullptr, false});
   }
@@ -118,31 +169,49 @@ void StepCosts::walk(const ir::Region& r, const Scope& scope) {
   for (const ir::Op* w : waiting) attach(*w, scope, last);
 }
 
+// Bytes of a load that lie side by side: its last dimension, and those before it as long as all of the array's is
+// taken.
+double StepCosts::row_of(const ir::Type& loaded, int operand) const {
+  if (loaded.dims.size() < 2) return 0;
+  const ir::Type* array = operand < 0 ? nullptr : plan_.module.operands[static_cast<size_t>(operand)].array;
+  double row = ir::bit_width(loaded.dtype) / 8.0;
+  for (size_t i = 1; i <= loaded.dims.size(); ++i) {
+    const int64_t size = loaded.dims[loaded.dims.size() - i].size;
+    row *= static_cast<double>(size);
+    if (!array || i > array->dims.size() || array->dims[array->dims.size() - i].size != size) break;
+  }
+  return row;
+}
+
 void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
   StepCost& c = all_[step];
   attached_.emplace(&op, step);
+  if (!op.results.empty() && same_.contains(op.results[0])) return;
+  const auto first = [&](ir::ValueId v) {
+    const auto it = same_.find(v);
+    return it == same_.end() ? v : it->second;
+  };
   // A tensor core adds a product to what is there.
   const auto is_product = [&](ir::ValueId v) { return products_.contains(v); };
   if (op.code == OpCode::dot_general) products_.insert(op.results[0]);
   if (transfers_ && op.code == OpCode::add && std::any_of(op.operands.begin(), op.operands.end(), is_product)) return;
   for (const ir::ValueId v : op.operands)
-    if (loaded_.contains(v)) c.uses.push_back(v), c.empty = false;
+    if (loaded_.contains(first(v))) c.uses.push_back(first(v)), c.empty = false;
   if ((ir::info(op.code).effects & ir::kEffectAsync) != 0) rows_[&op] = tile_row(op, *scope.graph);
   hw::Work w = model_.of(op, *scope.graph);
   if (transfers_ && !fetches_ahead_ && op.code == OpCode::dot_general) {
     double bytes = 0;
     for (const ir::ValueId v : op.operands)
-      if (loaded_.contains(v)) bytes += static_cast<double>(scope.graph->type(v)->num_bytes());
+      if (loaded_.contains(first(v))) bytes += static_cast<double>(scope.graph->type(v)->num_bytes());
     if (bytes > 0) w += model_.staged(bytes);
   }
   if (transfers_ && w.bytes > 0) {
     StepLoad l{&op, w.writes || op.results.empty() ? -1 : op.results[0], w.bytes, w.writes, nullptr, -1};
     if (l.value >= 0) loaded_[l.value] = true;
-    if (const ir::Type* t = l.value >= 0 ? scope.graph->type(l.value) : nullptr; t && t->dims.size() > 1)
-      l.row = static_cast<double>(t->dims.back().size) * ir::bit_width(t->dtype) / 8;
     const auto& args = scope.graph->region.args;
     const auto arg = std::find(args.begin(), args.end(), op.operands.empty() ? -1 : op.operands[0]) - args.begin();
     if (arg < static_cast<std::ptrdiff_t>(plan_.module.operands.size())) l.operand = static_cast<int>(arg);
+    if (l.value >= 0) l.row = row_of(*scope.graph->type(l.value), l.operand);
     if (scope.ahead && l.value >= 0) {
       l.loop = scope.loop;
       ahead_bytes_ += w.bytes;

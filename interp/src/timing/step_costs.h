@@ -35,6 +35,10 @@ struct StepCost {
   bool empty = true;
 };
 
+// Values that compilers take for another one: what is multiplied by one, and transposed operands of products that
+// loads bring, which products read the other way round.
+std::unordered_map<ir::ValueId, ir::ValueId> same_values(const ir::Graph&);
+
 class StepCosts {
  public:
   StepCosts(const Plan&, const hw::CostModel&, bool loads_are_transfers, bool fetches_ahead);
@@ -64,6 +68,7 @@ class StepCosts {
   void walk(const ir::Region&, const Scope&);
   void attach(const ir::Op&, const Scope&, size_t step);
   int line_of(ir::LocId);
+  double row_of(const ir::Type& loaded, int operand) const;
   void find_counting(const ir::Region&, const ir::Graph&);
   const Plan& plan_;
   const hw::CostModel& model_;
@@ -74,7 +79,8 @@ class StepCosts {
   std::unordered_map<const ir::Op*, double> rows_;   // of copies: StepCost::row_bytes
   std::vector<ir::LocId> lines_{-1};
   std::unordered_map<std::string, int> line_numbers_;
-  std::unordered_map<ir::ValueId, bool> loaded_;  // of the graph that is walked
+  std::unordered_map<ir::ValueId, bool> loaded_;       // of the graph that is walked
+  std::unordered_map<ir::ValueId, ir::ValueId> same_;  // of that graph
   std::unordered_set<ir::ValueId> products_;
   std::unordered_set<ir::ValueId> multiplied_;
   std::unordered_map<const ir::Op*, size_t> attached_;  // step that has its costs

@@ -41,6 +41,8 @@ class TimingFigures {
   const TimingFigure* find(std::string_view name) const;
   // The same with one figure multiplied: how much does it matter?
   TimingFigures scaled(std::string_view name, double factor) const;
+  // The same of a chip whose clock is so many times as fast: all but what belongs to memory, links and the host.
+  TimingFigures clocked(double factor) const;
   std::vector<const TimingFigure*> used() const;  // asked for so far
   const std::vector<TimingFigure>& all() const { return all_; }
 
@@ -85,7 +87,8 @@ struct ProductShape {
   ir::DType dtype = ir::DType::F32;  // of its operands, the wider one
   bool highest = false;              // f32 operands are multiplied in full
   bool asynchronous = false;         // the tensor core fetches its operands (wgmma, tcgen05)
-  bool left_in_registers = false;    // of those the left one lies there
+  bool left_elsewhere = false;       // of those the left one lies in registers or tensor memory
+  int64_t ctas = 1;                  // that multiply together, each with its part of the right operand
   double flops() const;
 };
 

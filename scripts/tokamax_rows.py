@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""tokamax's published measurements of its own Pallas kernels (its data/autotuning), held against predictions.
+
+    python scripts/tokamax_rows.py CHECKOUT [--every N] [--first K] [--chip WORD] [--seconds S] [--dump FILE] [WORD]
+
+CHECKOUT is a clone of openxla/tokamax, whose kernels and rows are read; nothing of it lies here. Of the rows of each kernel and chip every Nth is
+predicted, and those whose kernel's name contains WORD. Needs what tokamax imports (pydantic, qwix, jaxtyping, ...), and a JAX that it takes.
+
+Printed by chip and kernel: error, rank of all rows, rank within problems that have several configurations, and beside it the error of a roofline whose
+three constants (rate of flops, bandwidth, time of a launch) are fitted to these very rows.
+"""
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import os
+import signal
+import statistics
+import sys
+import threading
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import pallasim
+
+CHIPS = {"nvidia_b200": "gpu-b200", "nvidia_h100_80gb_hbm3": "gpu-h100", "tpu7x": "tpu-7x", "tpu_v5": "tpu-v5p", "tpu_v5_lite": "tpu-v5e", "tpu_v6_lite": "tpu-v6e"}
+# Published, of the chip's memory: what XLA moves around the kernels goes at nine tenths of it.
+BANDWIDTH = {"gpu-b200": 7.2e12, "gpu-h100": 3.05e12, "tpu-7x": 6.6e12, "tpu-v5p": 2.5e12, "tpu-v5e": 7.3e11, "tpu-v6e": 1.48e12}
+FOLDERS = {"ragged_dot": "ragged_dot", "flash_attention": "attention", "gated_linear_unit": "gated_linear_unit", "normalization": "normalization",
+           "linear_softmax_cross_entropy_loss": "linear_softmax_cross_entropy_loss"}
+
+
+def operation(name: str) -> Any:
+    """Of a file of rows: pallas_triton_flash_attention_vjp is attention/pallas_triton_vjp.py's PallasTritonFlashAttentionVjp."""
+    vjp = name.endswith("_vjp")
+    plain = name.removesuffix("_vjp")
+    kernel = next(k for k in FOLDERS if plain.endswith("_" + k))
+    module = importlib.import_module(f"tokamax._src.ops.{FOLDERS[kernel]}.{plain.removesuffix('_' + kernel)}{'_vjp' if vjp else ''}")
+    return getattr(module, "".join(w.title() for w in name.split("_")))()
+
+
+def rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Problems and what was measured for each, as their file has them; an empty file has none."""
+    text = path.read_text()
+    yield from (json.loads(text) if text.strip() else {}).items()
+
+
+def predicted(op: Any, ba: Any, config: Any, chip: str) -> tuple[Any, float, float]:
+    """The prediction, the bytes of arguments and results, and those that XLA moves besides."""
+    from tokamax._src import benchmarking
+
+    f, x = benchmarking.standardize_function(op.replace(config=config), *ba.args, kwargs=ba.kwargs, seed=None)
+    p = pallasim.predict(lambda *x: f(x), *x, chip=chip, sensitivity=False, sample=True)
+    with pallasim.emulate(chip):
+        closed, out = jax.make_jaxpr(lambda *x: f(x), return_shape=True)(*x)
+    return p, sum(size_of(a) for a in jax.tree.leaves((x, out))), transposed(closed.jaxpr)
+
+
+def size_of(a: Any) -> int:
+    return math.prod(a.shape) * a.dtype.itemsize
+
+
+def transposed(jaxpr: Any, chain: frozenset[Any] = frozenset()) -> float:
+    """Bytes that XLA reads and writes around the kernels to bring arrays into another order; one transposition behind another is none."""
+    moved, chained = 0.0, set(chain)
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name in ("pallas_call", "mpmd_map"):
+            continue
+        inner = [j for v in eqn.params.values() if hasattr(j := getattr(v, "jaxpr", v), "eqns")]
+        of = [v for v in eqn.invars if not hasattr(v, "val") and v in chained]
+        if inner:
+            into = [i for v, i in zip(eqn.invars, inner[0].invars) if not hasattr(v, "val") and v in chained] if len(inner[0].invars) == len(eqn.invars) else []
+            moved += transposed(inner[0], frozenset(into))
+        elif eqn.primitive.name == "transpose":
+            if not of:
+                moved += 2 * size_of(eqn.outvars[0].aval)
+            chained |= set(eqn.outvars)
+        elif of and eqn.outvars[0].aval.shape and math.prod(eqn.outvars[0].aval.shape) == math.prod(of[0].aval.shape):
+            chained |= set(eqn.outvars)
+    return moved
+
+
+def predict_file(path: Path, a: argparse.Namespace, until: float) -> list[dict[str, Any]]:
+    from tokamax._src.autotuning import cache
+
+    chip, out, number = CHIPS[path.parent.name], [], -1
+    with pallasim.emulate(chip):
+        op = operation(path.stem)
+        adapter = cache._get_cache_adapter(op)
+    for key, measured in rows(path):
+        several = len(measured) > 1
+        for config in measured:
+            number += 1
+            if (number % a.every != a.first and not (several and a.several)) or time.monotonic() > until:
+                continue
+            row = {"chip": chip, "kernel": path.stem, "problem": key, "config": config,
+                   "seconds": statistics.median(measured[config]["evaluation_times_ms"]) / 1e3}
+            start = time.process_time()
+            limit = threading.Timer(a.limit, os.kill, (os.getpid(), signal.SIGINT))
+            limit.start()
+            try:
+                with pallasim.emulate(chip):
+                    (arguments, data), = adapter.validate_json(json.dumps({key: {config: measured[config]}})).items()
+                    ba = op.bind(**arguments)
+                p, size, around = predicted(op, ba, next(iter(data)), chip)
+                row |= {"predicted": p.seconds + around / BANDWIDTH[chip], "kernel_seconds": p.seconds, "flops": sum(k.flops for k in p), "bytes": size, "bound": p[0].bound}
+            except Exception as e:
+                row |= {"refused": f"{type(e).__name__}: {e}"[:400]}
+            except KeyboardInterrupt:
+                row |= {"refused": f"not predicted in {a.limit:.0f} s"}
+            limit.cancel()
+            out.append(row | {"host": time.process_time() - start})
+            if a.verbose:
+                r = out[-1]
+                print(f"{r['kernel']} {key[:150]} {config}: {r['seconds'] * 1e6:.1f} us, {r.get('predicted', 0) * 1e6:.1f} {r.get('bound')} {r.get('refused', '')} "
+                      f"host {r['host']:.1f}", flush=True)
+    return out
+
+
+def roofline(found: list[dict[str, Any]]) -> float:
+    """The mean absolute error of max(flops / a, bytes / b) + c with the constants that make it least."""
+    from scipy.optimize import minimize
+
+    t, flops, size = (np.array([r[k] for r in found]) for k in ("seconds", "flops", "bytes"))
+
+    def error(x: Any) -> float:
+        a, b, c = np.exp(x)
+        return float(np.mean(np.abs((np.maximum(flops / a, size / b) + c) / t - 1)))
+
+    tries = [minimize(error, np.log([peak, b, c]), method="Nelder-Mead", options={"maxiter": 4000}).fun
+             for peak in (5e13, 2e14, 8e14) for b in (3e11, 2e12) for c in (2e-6, 3e-5)]
+    return min(tries)
+
+
+def rank(x: list[float], y: list[float]) -> float:
+    def ranks(v: list[float]) -> np.ndarray:
+        return np.array([np.mean([(b < a) + 0.5 * (b == a) for b in v]) for a in v])
+
+    p, q = ranks(x), ranks(y)
+    return float(np.corrcoef(p, q)[0, 1]) if len(x) > 1 and p.std() > 0 and q.std() > 0 else math.nan
+
+
+def percent(x: float) -> str:
+    return f"{100 * x:.1f} %"
+
+
+def table(all_rows: list[dict[str, Any]]) -> None:
+    print("| chip | kernel | rows | refused | mean absolute error | median | signed | rank | within | fitted roofline |\n|---|---|---|---|---|---|---|---|---|---|")
+    for chip, kernel in sorted({(r["chip"], r["kernel"]) for r in all_rows}):
+        of = [r for r in all_rows if (r["chip"], r["kernel"]) == (chip, kernel)]
+        found = [r for r in of if "predicted" in r]
+        if not found:
+            print(f"| {chip} | {kernel} | 0 | {len(of)} | | | | | | |")
+            continue
+        errors = [r["predicted"] / r["seconds"] - 1 for r in found]
+        problems: dict[str, list[dict[str, Any]]] = {}
+        for r in found:
+            problems.setdefault(r["problem"], []).append(r)
+        pairs = [(x, y) for g in problems.values() for i, x in enumerate(g) for y in g[:i]]
+        right = statistics.mean((x["seconds"] < y["seconds"]) == (x["predicted"] < y["predicted"]) for x, y in pairs) if pairs else math.nan
+        within = f"{2 * right - 1:.2f} ({len(pairs)})" if pairs else ""
+        cells = [chip, kernel, len(found), len(of) - len(found), percent(statistics.mean(map(abs, errors))), percent(statistics.median(map(abs, errors))),
+                 f"{100 * statistics.mean(errors):+.1f} %", f"{rank([r['seconds'] for r in found], [r['predicted'] for r in found]):.2f}", within,
+                 percent(roofline(found)) if len(found) > 5 else ""]
+        print("| " + " | ".join(map(str, cells)) + " |")
+    for why in sorted({r["refused"].split("\n")[0][:160] for r in all_rows if "refused" in r}):
+        print(f"refused, {sum(r.get('refused', '').startswith(why[:100]) for r in all_rows)}: {why}", file=sys.stderr)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("word", nargs="?", default="")
+    parser.add_argument("--chip", default="", help="of chips whose name contains it")
+    parser.add_argument("--every", type=int, default=8)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--several", action="store_true", help="all rows of problems that have several")
+    parser.add_argument("--seconds", type=float, default=600, help="of each file; what comes later is left out")
+    parser.add_argument("--limit", type=float, default=60, help="seconds for one row")
+    parser.add_argument("--dump", type=Path)
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--table", nargs="+", type=Path, help="of what --dump wrote, without predicting anything")
+    a = parser.parse_args()
+    if a.table:
+        return table([r for t in a.table for r in json.loads(t.read_text())])
+    try:
+        importlib.import_module("xprof")
+    except ImportError:  # it times what runs on hardware; nothing does here
+        for name in ("xprof", "xprof.cli", "xprof.cli.tools", "xprof.cli.tools.get_kernel_stats_tool"):
+            sys.modules[name] = types.ModuleType(name)
+        sys.modules["xprof.cli.tools"].get_kernel_stats_tool = sys.modules["xprof.cli.tools.get_kernel_stats_tool"]  # type: ignore[attr-defined]
+    sys.path.insert(0, str(a.checkout))
+    found: list[dict[str, Any]] = []
+    for path in sorted((a.checkout / "tokamax/data/autotuning").glob("*/pallas_*.json")):
+        if a.word in path.stem and a.chip in CHIPS[path.parent.name]:
+            found += predict_file(path, a, time.monotonic() + a.seconds)
+            if a.dump:
+                a.dump.write_text(json.dumps(found))
+    table(found)
+
+
+if __name__ == "__main__":
+    main()
