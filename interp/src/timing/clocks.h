@@ -141,7 +141,6 @@ class Clocks : public Events {
       struct Load {
         const StepLoad* load;
         uint64_t box;  // what it read last
-        bool moves;    // each trip reads another
       };
       std::vector<Load> loads = {};                  // that its compiler fetches ahead
       std::vector<int64_t> carried = {}, step = {};  // numbers that it carries, and what the last trip added
@@ -223,6 +222,7 @@ class Clocks : public Events {
   // Programs of Triton begin together, and an SM's units divide their time fairly among all that ask: so they stay in
   // step, each asks for what the others ask for, and no unit works while another one does.
   bool in_step_ = false;
+  std::unordered_map<const ir::Op*, bool> stays_;  // a load of a loop that reads the same in each trip
   double power_ = 0;  // of tensor cores that never rest: how much longer products take, as their power lowers the clock
   double warp_issue_ = 1;                           // what one needs to issue of what a warpgroup needs
   std::vector<double> rates_;                       // by Rate; negative: nobody asked

@@ -133,12 +133,12 @@ void Clocks::load(Thread& t, const Step& s, Clock& c, const StepLoad& l, int lin
     auto& ahead = c.ahead[l.op];
     if (loop.now == 0) {
       ahead.clear();
-      loop.loads.push_back({&l, box, true});
+      loop.loads.push_back({&l, box});
       for (int64_t i = 0; i < std::min<int64_t>(settings_.stages - 1, loop.all); ++i)
-        ahead.push_back(start_load(t, c, l, line, of_trip(box, i)));
+        ahead.push_back(start_load(t, c, l, line, stays_[l.op] ? box : of_trip(box, i)));
     } else {
       for (auto& x : loop.loads)
-        if (x.load == &l) x = {&l, box, x.box != box};
+        if (x.load == &l) stays_[l.op] = std::exchange(x.box, box) == box;
       if (&l == loop.loads.front().load) next_loads(t, c, loop, line);
     }
     if (!ahead.empty()) {
@@ -155,7 +155,7 @@ void Clocks::next_loads(const Thread& t, Clock& c, const Clock::Trips& loop, int
   const int64_t trip = loop.now + settings_.stages - 2;
   if (trip >= loop.all) return;
   for (const auto& x : loop.loads)
-    c.ahead[x.load->op].push_back(start_load(t, c, *x.load, line, x.moves ? of_trip(x.box, trip) : x.box));
+    c.ahead[x.load->op].push_back(start_load(t, c, *x.load, line, stays_[x.load->op] ? x.box : of_trip(x.box, trip)));
 }
 
 // -- transfers --
