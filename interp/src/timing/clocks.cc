@@ -368,8 +368,7 @@ void Clocks::ran(Thread& t, const Step& s) {
 
 // -- waiting --
 
-void Clocks::count(const Clock& c, int32_t step, int cause, double seconds) {
-  (void)c;
+void Clocks::count(int32_t step, int cause, double seconds) {
   if (seconds <= 0) return;
   Wait& w = waits_[{step, cause}];
   w.seconds += seconds;
@@ -381,7 +380,7 @@ void Clocks::count(const Clock& c, int32_t step, int cause, double seconds) {
 void Clocks::wake(int32_t thread, double time, const Path& path, int cause) {
   Clock& c = of(thread);
   if (time <= c.at) return;
-  count(c, c.blocked_step, cause, time - c.at);
+  count(c.blocked_step, cause, time - c.at);
   if (picture_) show_wait(thread, time, cause);
   c.at = time;
   c.path = path;

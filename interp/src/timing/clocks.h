@@ -197,9 +197,9 @@ class Clocks : public Events {
   double multiply(const Thread&, const Step&, const memory::AsyncOperation&);
   const hw::Work& product_work(const memory::AsyncOperation&);
   void take_port(int64_t core, double now, double bytes);  // of its shared memory
-  void move(const Thread&, const memory::AsyncOperation&, int64_t flight, int line);
+  void move(const Thread&, const memory::AsyncOperation&, int64_t flight);
   void move_whole_arrays(const Thread&, Clock&, bool outputs);
-  void count(const Clock&, int32_t step, int cause, double seconds);
+  void count(int32_t step, int cause, double seconds);
   void begin_picture();
   void show_wait(int32_t thread, double until, int cause);
   void show_unit(const Thread&, int32_t step, hw::Unit, double begin, double end, int line);

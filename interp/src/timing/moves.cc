@@ -254,13 +254,12 @@ void Clocks::take_port(int64_t core, double now, double bytes) {
   busy_[static_cast<size_t>(Unit::Access)] += seconds;
 }
 
-void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag, int line) {
+void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag) {
   const Clock& c = of(t.index);
   const Side &from = op.reads.front(), &to = op.writes.front();
   double bytes = bytes_of(from);
   if (!op.rows.empty() && from.row_dim < 0 && to.row_dim < 0) bytes *= static_cast<double>(op.rows.size());
   const int64_t here = device_of(from.place), there = device_of(to.place);
-  (void)line;
   if (here != there) {
     const hw::Transfers::Use use{link_[static_cast<size_t>(here)], bytes};
     transfers_.begin(c.at, rate(gpu_ ? Rate::nvlink_latency : Rate::ici_latency), &use, 1, tag);
@@ -362,7 +361,7 @@ void Clocks::start(const Thread& t, const Step& s, const AsyncOperation& op) {
     return;
   }
   const int64_t tag = new_flight(std::move(f));
-  move(t, op, tag, cost.line);
+  move(t, op, tag);
   advance(c, static_cast<int>(Unit::Scalar), cost.line, rate(gpu_ ? Rate::tma_issue : Rate::dma_issue));
 }
 
@@ -398,7 +397,7 @@ void Clocks::step(Ended* out) {
   }
   if (f.asks) {
     Clock& c = of(f.thread);
-    count(c, c.blocked_step, f.cause, d.time - c.at);
+    count(c.blocked_step, f.cause, d.time - c.at);
     if (picture_) show_wait(f.thread, d.time, f.cause);
     if (d.time > c.at) c.at = d.time, c.path = f.path;
     c.waits_for = -1;
