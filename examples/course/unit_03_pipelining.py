@@ -36,16 +36,16 @@ def wave(x, rows=BLOCK, buffers=2):
 
 def main():
     took = {}
-    for rows, buffers in ((BLOCK, 1), (BLOCK, 2), (BLOCK, 3), (8, 2)):
+    for rows, buffers in ((BLOCK, 1), (BLOCK, 2), (8, 2)):
         (k,) = pallasim.predict(functools.partial(wave, rows=rows, buffers=buffers), SHAPE, chip=CHIP, sensitivity=False)
         alone = {b.name: b.seconds for b in k.bounds}
         print(f"blocks of {rows:3} rows, Buffered({buffers}): {k.seconds * 1e6:5.1f} us; copies alone {alone['HBM'] * 1e6:.1f}, arithmetic alone {alone['VPU'] * 1e6:.1f}")
         took[rows, buffers] = k.seconds
     # With one buffer the times add up; with two, the longer one counts, but for the first fetch and the last write, which have nothing to hide behind.
-    # A third buffer has nothing to do here. Small blocks make the ends short, and pay for each step.
+    # Small blocks make these two short, and pay for each step.
     copies, arithmetic = alone["HBM"], alone["VPU"]
     assert took[BLOCK, 1] > copies + arithmetic > took[BLOCK, 2] > max(copies, arithmetic)
-    assert took[BLOCK, 1] > 1.6 * took[BLOCK, 2] and took[BLOCK, 3] > 0.95 * took[BLOCK, 2] and took[8, 2] > took[BLOCK, 1]
+    assert took[BLOCK, 1] > 1.6 * took[BLOCK, 2] and took[8, 2] > took[BLOCK, 1]
 
 
 def picture():

@@ -117,7 +117,7 @@ def grade(answer):
     for _ in range(TIMES):
         want = np.tanh(want)
     for moment in ("eager", "on_wait"):  # the bytes move when a copy starts, or when somebody waits for it
-        with pallasim.emulate(CHIP, dma_execution_mode=moment, detect_races=True):
+        with pallasim.emulate(CHIP, dma_execution_mode=moment, detect_races=True, findings="raise"):
             y = np.asarray(answer(x))
         np.testing.assert_allclose(y, want.sum(0), atol=1e-3, err_msg="it is not the sum of f(block)")
     seconds, allowed = (pallasim.predict(a, SHAPE, chip=CHIP, sensitivity=False).seconds for a in (answer, ahead))
