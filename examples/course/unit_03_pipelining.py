@@ -39,11 +39,11 @@ def main():
     for rows, buffers in ((BLOCK, 1), (BLOCK, 2), (8, 2)):
         (k,) = pallasim.predict(functools.partial(wave, rows=rows, buffers=buffers), SHAPE, chip=CHIP, sensitivity=False)
         alone = {b.name: b.seconds for b in k.bounds}
-        print(f"blocks of {rows:3} rows, Buffered({buffers}): {k.seconds * 1e6:5.1f} us; copies alone {alone['HBM'] * 1e6:.1f}, arithmetic alone {alone['VPU'] * 1e6:.1f}")
+        copies, arithmetic = alone["HBM"], alone["VPU"]
+        print(f"blocks of {rows:3} rows, Buffered({buffers}): {k.seconds * 1e6:5.1f} us; copies alone {copies * 1e6:.1f}, arithmetic alone {arithmetic * 1e6:.1f}")
         took[rows, buffers] = k.seconds
     # With one buffer the times add up; with two, the longer one counts, but for the first fetch and the last write, which have nothing to hide behind.
     # Small blocks make these two short, and pay for each step.
-    copies, arithmetic = alone["HBM"], alone["VPU"]
     assert took[BLOCK, 1] > copies + arithmetic > took[BLOCK, 2] > max(copies, arithmetic)
     assert took[BLOCK, 1] > 1.6 * took[BLOCK, 2] and took[8, 2] > took[BLOCK, 1]
 

@@ -45,11 +45,7 @@ def main():
         (k,) = pallasim.predict(functools.partial(wave, semantics=semantics), SHAPE, chip=CHIP, sensitivity=False)
         print(f"{semantics:10} {k.seconds * 1e6:5.1f} us, bound by {k.bound}")
         took[semantics] = k.seconds
-    x = np.random.default_rng(0).standard_normal((4 * BLOCK, COLUMNS), dtype=np.float32)
-    with pallasim.emulate(CHIP):
-        jax.block_until_ready(wave(x, "parallel"))
-    print(f"threads of the last run: {pallasim.last_run()['threads']}")
-    # Arithmetic is halved. What both cores share, the way to HBM, is not.
+    # Half of the arithmetic each. The launch, the first fetch and the last write are as long as before.
     assert 0.5 < took["parallel"] / took["arbitrary"] < 0.65
 
 

@@ -92,7 +92,8 @@ def grade(answer):
         got = np.asarray(answer(table, rows))
     np.testing.assert_array_equal(got, table[rows], err_msg="it is not table[rows]")
     seconds, allowed = (pallasim.predict(f, table, rows, chip=CHIP, values=True, sensitivity=False).seconds for f in (answer, some_at_once))
-    assert seconds <= 0.9 * allowed, f"it takes {seconds * 1e6:.1f} us; asking for {AT_ONCE} rows at once takes {allowed * 1e6:.1f}, and for all of them less than that"
+    assert seconds <= 0.9 * allowed, (f"it takes {seconds * 1e6:.1f} us; asking for {AT_ONCE} rows at once takes {allowed * 1e6:.1f}, "
+                                      "and for all of them less than that")
 
 
 def fetch_by_list(table_hbm, index, buffer, arrived):

@@ -134,7 +134,7 @@ def grade(answer):
 
 
 def solution(x):
-    """A slot has one reader now, so one arrival ends a phase of `empty`. It is the same one each time, as the number of slots is even: who waits sees every phase."""
+    """A slot has one reader, so one arrival ends a phase of `empty`. (Four slots, an even number: it is the same one each time, and sees every phase of `full`.)"""
     return call(in_turns_kernel, x, plgpu.Barrier(num_arrivals=1, num_barriers=SLOTS))
 
 

@@ -46,7 +46,8 @@ def tile(products, slots, a, b):
         plgpu.wait_smem_to_gmem(0)
 
     rings = [plgpu.SMEM((slots, *shape), a.dtype, transforms=TILES) for shape in ((TILE, STEP), (STEP, TILE))]
-    barriers = [plgpu.Barrier(num_arrivals=2, num_barriers=slots), plgpu.Barrier(num_barriers=slots, orders_tensor_core=True), plgpu.Barrier(orders_tensor_core=True)]
+    over = functools.partial(plgpu.Barrier, orders_tensor_core=True)
+    barriers = [plgpu.Barrier(num_arrivals=2, num_barriers=slots), over(num_barriers=slots), over()]
     scratch = [*rings, plgpu.TMEM((TILE, TILE), jnp.float32), *barriers, plgpu.SMEM((TILE, TILE), a.dtype, transforms=TILES)]
     return plgpu.kernel(kernel, out_type=jax.ShapeDtypeStruct((TILE, TILE), a.dtype), scratch_types=scratch)(a, b)
 
