@@ -27,7 +27,7 @@ def picture(launch: dict[str, Any], core: int = 0, begin: float = 0.0, end: floa
     first, last = begin / tick, launch["end"] if end is None else end / tick
     if not first < last:
         raise ValueError(f"nothing lies between {begin:g} and {(last * tick):g}")
-    groups = [n for n, t in enumerate(launch["tracks"]) if t["kind"] == 0 and any(x["parent"] == n for x in launch["tracks"])]
+    groups = [n for n, t in enumerate(launch["tracks"]) if t["kind"] == 0 and any(x["parent"] == n and x["kind"] != 0 for x in launch["tracks"])]
     if not 0 <= core < len(groups):
         raise ValueError(f"the launch has {len(groups)} cores, and no core {core}")
     rows = _rows(launch, groups[core], first, last)

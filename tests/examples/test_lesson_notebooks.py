@@ -1,4 +1,4 @@
-"""The notebooks are what the lessons make, and their cells run from the first to the last in IPython."""
+"""The notebooks are what the lessons and the units of the course make, and their cells run from the first to the last in IPython."""
 from __future__ import annotations
 
 import importlib.util
@@ -16,7 +16,7 @@ spec = importlib.util.spec_from_file_location("make_notebooks", ROOT / "scripts"
 maker = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(maker)
 
-# Runs the cells of each notebook in a shell whose names are its own; a line of JSON each: its name, what failed, how much it printed.
+# Runs the cells of each notebook in a shell whose names are its own; a line of JSON each: its name, what failed, what each cell printed and showed.
 RUN = """
 import json, sys
 from IPython.core.interactiveshell import InteractiveShell
@@ -27,12 +27,12 @@ shell.history_manager.enabled = False
 for path in sys.argv[1:]:
     for name in set(shell.user_ns) - set(shell.user_ns_hidden):
         del shell.user_ns[name]
-    failed, printed = "", 0
+    failed, printed = "", []
     for cell in json.load(open(path))["cells"]:
         if cell["cell_type"] == "code" and not failed:
             with capture_output() as shown:
                 result = shell.run_cell("".join(cell["source"]), store_history=True)
-            printed += len(shown.stdout.strip()) if result.success else 0
+            printed.append(shown.stdout.strip() + "".join(str(o) for o in shown.outputs))
             failed = "" if result.success else shown.stdout + shown.stderr + repr(result.error_in_exec or result.error_before_exec)
     print(json.dumps([path, failed, printed]), flush=True)
 """
@@ -54,7 +54,7 @@ def with_devices():
 
 def test_notebooks_are_those_of_the_lessons():
     assert list(maker.problems()) == []
-    assert len(maker.notebooks()) == len(list((ROOT / "examples").glob("lesson_*.py"))) > 25
+    assert len(maker.notebooks()) == len(list((ROOT / "examples").glob("lesson_*.py"))) + len(list((ROOT / "examples").glob("course/unit_*.py"))) > 35
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one device", "several devices"])
@@ -63,14 +63,18 @@ def test_every_notebook_runs(several, tmp_path):
     assert paths
     for path, failed, printed in ran(paths, tmp_path):
         assert not failed, f"{path}: {failed}"
-        assert printed, f"{path} shows nothing"
+        assert any(printed), f"{path} shows nothing"
+        if pathlib.Path(path).name.startswith("unit"):
+            *_, given, solved = [p for p in printed if p]
+            assert given != "right" and "Error" in given and solved == "right", f"{path}: the grade says {given}, and of the solution {solved}"
+            assert any("SVG" in p for p in printed), f"{path} has no picture"
 
 
 def test_a_cell_that_fails_is_seen(tmp_path):
     book = {"cells": [{"cell_type": "code", "source": ["x = 1\n", "print(x)"]}, {"cell_type": "code", "source": ["assert x == 2"]}]}
     (tmp_path / "wrong.ipynb").write_text(json.dumps(book))
     ((_, failed, printed),) = ran([tmp_path / "wrong.ipynb"], tmp_path)
-    assert "AssertionError" in failed and printed == 1
+    assert "AssertionError" in failed and printed[0] == "1"
 
 
 def lesson(tmp_path, body, before=""):
@@ -95,6 +99,75 @@ def test_what_cannot_be_cells_is_refused(tmp_path):
     path.write_text(path.read_text().rpartition("if __name__")[0])
     with pytest.raises(ValueError, match="a lesson ends with"):
         list(maker.cells_of(path))
+
+
+UNIT = '''"""Unit 99: new.
+
+    .venv/bin/python examples/course/unit_99_new.py [--grade]
+
+Question: what?
+"""
+import os
+
+
+def main():
+    x = 1
+    print(x, os.sep)
+
+
+def picture():
+    """What it shows."""
+    return "<svg/>"
+
+
+# Before it.
+N = 2
+
+
+def exercise(x):
+    """What is to be done."""
+    return x
+
+
+def grade(answer):
+    assert answer(1) == N
+
+
+solution = lambda x: N
+
+
+if __name__ == "__main__":
+    import classroom
+
+    classroom.run()
+'''
+
+
+def unit(tmp_path, change=lambda text: text):
+    path = tmp_path / "course" / "unit_99_new.py"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(change(UNIT))
+    return path
+
+
+def test_a_unit_has_a_picture_a_task_a_grade_and_a_solution(tmp_path):
+    first, *cells = maker.cells_of(unit(tmp_path))
+    assert first[1] == "# Unit 99: new\n\nQuestion: what?\n\nMade from [unit_99_new.py](../course/unit_99_new.py), which runs without a notebook, too."
+    assert [text for kind, text in cells if kind == "markdown"] == ["## Picture\n\nWhat it shows.", "## Exercise", "Before it.", "What is to be done.",
+                                                                    "What it is held to:", "## Solution"]
+    code = [text for kind, text in cells if kind == "code"]
+    assert code[:2] == ["import os", "x = 1\nprint(x, os.sep)"] and code[2].endswith("SVG(picture())") and "What it shows" not in code[2]
+    assert code[3:] == ["N = 2", "def exercise(x):\n    return x", "def grade(answer):\n    assert answer(1) == N", maker.GRADED, "solution = lambda x: N",
+                        'grade(solution)\nprint("right")']
+
+
+@pytest.mark.parametrize("old, new, words", [
+    ("def picture", "def sketch", "has functions picture, exercise and grade"), ("solution =", "answer =", "ends with its solution"),
+    ("    x = 1", "    x = 1\n    N = 3", "main becomes cells, which would change N"),
+])
+def test_what_is_no_unit_is_refused(tmp_path, old, new, words):
+    with pytest.raises(ValueError, match=words):
+        list(maker.cells_of(unit(tmp_path, lambda text: text.replace(old, new))))
 
 
 def test_a_notebook_of_no_lesson_and_an_old_one_are_found(tmp_path):
