@@ -473,3 +473,18 @@ def test_what_follows_from_constants_is_known_though_arguments_are_shapes():
     assert (few.bytes_read, many.bytes_read) == (64 + 2 * 4096, 64 + 16 * 4096)
     unknown = pallasim.predict(f, x, jax.ShapeDtypeStruct((2,), jnp.int32), chip="tpu-v5e", sensitivity=False)[0]
     assert unknown.bytes_read == 64
+
+
+def test_numbers_that_index_maps_read_at_two_indices_are_there_without_values():
+    def kernel(places_ref, x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    rows, steps, block = 4, 3, (256, 256)
+    places = np.array([[3, 0, 2], [1, 2, 3], [0, 1, 2], [2, 3, 1]], np.int32)
+    spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(rows, steps), in_specs=[pl.BlockSpec(block, lambda i, s, p: (i, p[i, s]))],
+                                        out_specs=pl.BlockSpec(block, lambda i, s, p: (i, s)))
+    f = pl.pallas_call(kernel, grid_spec=spec, out_shape=S((rows * 256, steps * 256), jnp.float32))
+    x = jnp.ones((rows * 256, 1024))
+    plain, with_values = (pallasim.predict(f, places, x, chip="tpu-v5e", sensitivity=False, values=v)[0] for v in (False, True))
+    assert not plain.with_values and with_values.with_values
+    assert plain.bytes_read == with_values.bytes_read >= rows * steps * 256 * 1024 and plain.seconds == pytest.approx(with_values.seconds)

@@ -134,6 +134,13 @@ class Run {
 
 }  // namespace
 
+// One number, as a rule an index or a branch needs it: where it lies, and whether it may be used, is asked elsewhere.
+static bool loads_a_number(const Step& s) {
+  if (s.kind != Kind::gather) return false;
+  const GatherPayload& g = payload<Kind::gather>(s);
+  return g.mode == GatherPayload::Mode::Load && g.dims.empty();
+}
+
 // clang-format off
 std::vector<bool> value_steps(const Plan& p) {
   std::vector<bool> r(p.steps.size());
@@ -143,7 +150,7 @@ std::vector<bool> value_steps(const Plan& p) {
       case Kind::atomic: case Kind::elementwise: case Kind::reduce: case Kind::arg_reduce: case Kind::cumulative:
       case Kind::contraction: case Kind::array_op: case Kind::peer_read: case Kind::multimem_store:
       case Kind::multimem_reduce: case Kind::print: case Kind::host_call: case Kind::find_nans: case Kind::check:
-        r[static_cast<size_t>(s.id)] = true;
+        r[static_cast<size_t>(s.id)] = !loads_a_number(s);
         break;
       default: break;
     }
