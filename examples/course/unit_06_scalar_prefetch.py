@@ -45,7 +45,7 @@ def table_and_memory():
 def main():
     table, memory = table_and_memory()
     for what, pages in (("as they come", table), ("every second one twice", np.repeat(table[::2], 2))):
-        (k,) = pallasim.predict(sum_of_pages, pages, memory, chip=CHIP, values=True, sensitivity=False)
+        (k,) = pallasim.predict(sum_of_pages, pages, memory, chip=CHIP, sensitivity=False)
         fetched = k.bytes_read / (ROWS * COLUMNS * 4)
         print(f"{len(pages)} pages, {what}: {fetched:.0f} are fetched, {k.seconds * 1e6:.1f} us; the whole memory has {PAGES}")
         # A page that is named again at once is there already.
@@ -54,7 +54,7 @@ def main():
 
 def picture():
     """While a page is added, the next one is in flight already, whatever its number."""
-    page = pallasim.predict(sum_of_pages, *table_and_memory(), chip=CHIP, values=True, sensitivity=False, report=True).page
+    page = pallasim.predict(sum_of_pages, *table_and_memory(), chip=CHIP, sensitivity=False, report=True).page
     return page.picture(end=10e-6, title="Unit 6: pages that a table names, tpu-v5e")
 
 
@@ -95,7 +95,7 @@ def grade(answer):
     with pallasim.emulate(CHIP):
         z = np.asarray(answer(places, x, y))
     np.testing.assert_allclose(z, np.asarray(x, np.float64) @ np.asarray(y, np.float64), atol=1e-2, err_msg="it is not x @ y")
-    predicted = pallasim.predict(answer, places, x, y, chip=CHIP, values=True, sensitivity=False)
+    predicted = pallasim.predict(answer, places, x, y, chip=CHIP, sensitivity=False)
     read, least = sum(k.bytes_read for k in predicted), 2 * rows * full * BLOCK * BLOCK * 2
     assert read <= 1.1 * least, f"it reads {read / 2**20:.1f} MiB; the full blocks and those of y that meet them have {least / 2**20:.1f}"
 
