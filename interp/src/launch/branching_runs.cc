@@ -6,7 +6,7 @@
 
 namespace pallasim::interp {
 
-BranchingRuns::BranchingRuns(ScheduleRunner& r) : runner_(r), written_(r.execution()) {}
+BranchingRuns::BranchingRuns(ScheduleRunner& r, int pays) : runner_(r), pays_(pays), written_(r.execution()) {}
 
 // Observers live as long as the moments that know their states.
 void BranchingRuns::begin() {
@@ -56,7 +56,7 @@ void BranchingRuns::go_back(int64_t turn) {
 // A moment costs a part of what it may spare.
 bool BranchingRuns::due() const {
   const Execution& ex = runner_.execution();
-  return ex.turn.now.thread < 0 && ex.turn.taken > kept_.back().turn && Clock::now() - since_ > 2 * cost_;
+  return ex.turn.now.thread < 0 && ex.turn.taken > kept_.back().turn && Clock::now() - since_ >= pays_ * cost_;
 }
 
 void BranchingRuns::keep() {

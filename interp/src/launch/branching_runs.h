@@ -12,7 +12,9 @@ namespace pallasim::interp {
 // While it lives, its runner makes no other runs.
 class BranchingRuns {
  public:
-  explicit BranchingRuns(ScheduleRunner&);
+  // A moment is kept when runs have taken so many times as long since the last one as keeping that took; 0: at each
+  // turn.
+  explicit BranchingRuns(ScheduleRunner&, int pays = 2);
   // The policy's next run. `record` keeps what it had of the last one, as far as the two are alike.
   ScheduleEnd run(Exhaustive&, std::vector<Choice>* record);
   int64_t turns() const { return turns_; }    // that were run
@@ -29,6 +31,7 @@ class BranchingRuns {
   void keep();
   bool due() const;
   ScheduleRunner& runner_;
+  int pays_;
   WrittenPages written_;
   std::optional<Checks> checks_;
   std::optional<Publisher> publisher_;
