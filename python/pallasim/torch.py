@@ -66,7 +66,7 @@ def seconds(f: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
     with _context.block(dataclasses.replace(in_force(), time=True)):
         _, launches = _timers.timed(f, args, kwargs)
     if not launches:
-        raise RuntimeError("it launches nothing: there is no time to tell")
+        raise RuntimeError("0 launches: there is no time to tell")
     return sum(k.seconds for k in launches)
 
 
