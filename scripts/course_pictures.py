@@ -23,8 +23,10 @@ def section(path):
     said = {x.name: ast.get_docstring(x) for x in tree.body if isinstance(x, ast.FunctionDef)}
     (question,) = (p.removeprefix("Question: ") for p in paragraphs if p.startswith("Question: "))
     heading = title.removeprefix("Unit ").rstrip(".")
-    return "\n".join([f"### {heading}", wrapped(question[0].upper() + question[1:]), "", f"![The time line of this unit](pictures/course/{path.stem[:7]}.svg)", "", wrapped(said["picture"]), "",
-                      wrapped(f"**Exercise:** {said['exercise']}"), "", f"Notebook: [{path.stem}.ipynb](../examples/notebooks/{path.stem}.ipynb)", "", ""])
+    picture, notebook = f"pictures/course/{path.stem[:7]}.svg", f"../examples/notebooks/{path.stem}.ipynb"
+    parts = [f"### {heading}\n" + wrapped(question[0].upper() + question[1:]), f"![The time line of this unit]({picture})", wrapped(said["picture"]),
+             wrapped(f"**Exercise:** {said['exercise']}"), f"Notebook: [{path.stem}.ipynb]({notebook})"]
+    return "\n\n".join(parts) + "\n\n"
 
 
 def with_units(page):
