@@ -10,6 +10,7 @@ import pytest
 from jax.experimental import pallas as pl
 
 import pallasim
+from pallasim import _still
 
 S = jax.ShapeDtypeStruct
 SVG = "{http://www.w3.org/2000/svg}"
@@ -68,3 +69,14 @@ def test_the_order_of_steps_is_one_too():
 def test_what_there_is_not(prediction, how, words):
     with pytest.raises(ValueError, match=words):
         prediction.page.picture(**how)
+
+
+def test_cores_of_several_devices_are_counted():
+    """A device that holds cores is none itself."""
+    tracks = [{"name": "device 0", "parent": -1, "kind": 0}, {"name": "core 0 of device 0", "parent": 0, "kind": 0}, {"name": "thread 0", "parent": 1, "kind": 1},
+              {"name": "device 1", "parent": -1, "kind": 0}, {"name": "core 0 of device 1", "parent": 3, "kind": 0}, {"name": "thread 1", "parent": 4, "kind": 1}]
+    lanes = [{"track": 2, "begin": [0], "length": [5], "name": [0]}, {"track": 5, "begin": [0], "length": [5], "name": [0]}]
+    launch = {"tick": 1e-9, "unit": "s", "end": 5, "tracks": tracks, "lanes": lanes, "names": ["dot"], "kernel": "k", "chip": "tpu-v5e"}
+    assert "thread 0" in _still.picture(launch, 0) and "thread 1" in _still.picture(launch, 1)
+    with pytest.raises(ValueError, match="2 cores, and no core 2"):
+        _still.picture(launch, 2)
