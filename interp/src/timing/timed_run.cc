@@ -1,5 +1,6 @@
 #include "timed_run.h"
 
+#include <algorithm>
 #include <queue>
 
 #include "../engine/visible.h"
@@ -138,7 +139,10 @@ class Run {
 static bool loads_a_number(const Step& s) {
   if (s.kind != Kind::gather) return false;
   const GatherPayload& g = payload<Kind::gather>(s);
-  return g.mode == GatherPayload::Mode::Load && g.dims.empty();
+  const auto is_array = [](const GatherDim& d) { return d.kind == GatherDim::Kind::Array; };
+  // Masks and indices that arrays hold are not there either.
+  return g.mode == GatherPayload::Mode::Load && g.dims.empty() && !g.has_mask &&
+         std::none_of(g.ref_dims.begin(), g.ref_dims.end(), is_array);
 }
 
 // clang-format off
