@@ -67,7 +67,7 @@ def table_and_rows():
 def main():
     took = []
     for name, f in (("one by one", one_by_one), (f"{AT_ONCE} at once", some_at_once)):
-        (k,) = pallasim.predict(f, *table_and_rows(), chip=CHIP, values=True, sensitivity=False)
+        (k,) = pallasim.predict(f, *table_and_rows(), chip=CHIP, sensitivity=False)
         largest = k.critical[0]
         print(f"{name:10} {k.seconds * 1e6:5.1f} us, {largest.seconds * 1e6:5.1f} of them {largest.name}")
         took.append((k.seconds, largest))
@@ -77,7 +77,7 @@ def main():
 
 def picture():
     """The subcores of one SparseCore: each has one row on its way at any time, and waits for it."""
-    page = pallasim.predict(one_by_one, *table_and_rows(), chip=CHIP, values=True, sensitivity=False, report=True).page
+    page = pallasim.predict(one_by_one, *table_and_rows(), chip=CHIP, sensitivity=False, report=True).page
     return page.picture(begin=2e-6, end=6e-6, title="Unit 9: subcores that ask for one row after another, tpu-7x")
 
 
@@ -91,7 +91,7 @@ def grade(answer):
     with pallasim.emulate(CHIP, detect_races=True, findings="raise"):
         got = np.asarray(answer(table, rows))
     np.testing.assert_array_equal(got, table[rows], err_msg="it is not table[rows]")
-    seconds, allowed = (pallasim.predict(f, table, rows, chip=CHIP, values=True, sensitivity=False).seconds for f in (answer, some_at_once))
+    seconds, allowed = (pallasim.predict(f, table, rows, chip=CHIP, sensitivity=False).seconds for f in (answer, some_at_once))
     assert seconds <= 0.9 * allowed, (f"it takes {seconds * 1e6:.1f} us; asking for {AT_ONCE} rows at once takes {allowed * 1e6:.1f}, "
                                       "and for all of them less than that")
 

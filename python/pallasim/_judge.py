@@ -288,8 +288,13 @@ def _predicted(program: Program, config: Any, traced: _Traced, chip: str) -> dic
     if any(c.params for c in traced.launches):
         raise Lost("untimed", "its shapes are symbolic")
     try:
-        times = [_one(c.text, traced.settings, [], program) for c in traced.launches]
-        if program.values and any(t["reads_inputs"] for t in times):
+        times: list[dict[str, Any]] = []
+        try:
+            times = [_one(c.text, traced.settings, [], program) for c in traced.launches]
+        except _core.DiagnosticError as e:
+            if not program.values or e.finding["code"] != "PS-OPT-001":  # else arrays tell what shapes do not
+                raise
+        if program.values and (not times or any(t["reads_inputs"] for t in times)):
             f = program.make(config)
             times = [_one(*launch, program) for launch in _predict.recorded(f, program.args, program.kwargs, chip, program.options)]
     except _core.DiagnosticError as e:

@@ -43,7 +43,7 @@ struct Predicted {
 // Python's lock.
 Predicted predict_text(const std::string& text, interp::Options o,
                        const std::vector<std::vector<std::optional<std::string>>>& contents,
-                       const interp::PredictOptions& how) {
+                       interp::PredictOptions how) {
   static_cast<interp::PlanOptions&>(o) = interp::predicted_options(o);
   const interp::CachedPlan plan = interp::compile_cached(text, o);
   const ir::Module& m = interp::module_of(*plan.plan);
@@ -57,7 +57,10 @@ Predicted predict_text(const std::string& text, interp::Options o,
     size_t n = 0;
     const auto content = [&]() -> const std::string* {
       const size_t i = n++;
-      return given && i < given->size() && (*given)[i] ? &*(*given)[i] : nullptr;
+      const bool there = given && i < given->size() && (*given)[i];
+      if (i >= how.made_up.size()) how.made_up.resize(i + 1);
+      if (!there) how.made_up[i] = true;
+      return there ? &*(*given)[i] : nullptr;
     };
     ir::Type bound;
     bound.dtype = ir::DType::I32;

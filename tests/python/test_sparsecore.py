@@ -440,3 +440,30 @@ def test_a_parallel_loop_carries_values_in_order():
     got, total = on_subcore(body, [x, x[:LANES]], x)
     np.testing.assert_array_equal(got, x * np.repeat(np.arange(1, 5), LANES))
     np.testing.assert_array_equal(total, x.reshape(4, LANES).sum(0) * 5)
+
+
+def rows_by_list(table, rows):
+    """table[rows]: each of four subcores has a list of its own brought to its VMEM, and a copy brings the rows that it names."""
+    share = len(rows) // 4
+
+    def kernel(table_hbm, rows_hbm, o_hbm, index, buffer):
+        mine = pl.ds(lax.axis_index("subcore") * share, share)
+        pltpu.sync_copy(rows_hbm.at[mine], index)
+        pltpu.sync_copy(table_hbm.at[index], buffer)
+        pltpu.sync_copy(buffer, o_hbm.at[mine])
+
+    scratch = [pltpu.VMEM((share,), jnp.int32), pltpu.VMEM((share, table.shape[1]), table.dtype)]
+    return pl.kernel(kernel, out_type=jax.ShapeDtypeStruct((len(rows), table.shape[1]), table.dtype), mesh=vector_mesh(4), scratch_types=scratch)(table, rows)
+
+
+def test_rows_by_a_list_that_is_not_there_take_as_long_as_rows_that_are():
+    """Without values nobody knows the list: its rows cost by their number, and nothing is said of where they lie."""
+    table, rows = np.ones((512, 128), np.float32), RNG.permutation(512)[:128].astype(np.int32)
+    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (table, rows)]
+    known = pallasim.predict(rows_by_list, table, rows, chip=CHIP, values=True, sensitivity=False)[0]
+    for args in (shapes, (table, rows)):
+        k = pallasim.predict(rows_by_list, *args, chip=CHIP, sensitivity=False)[0]
+        assert not k.with_values and k.bytes_read == known.bytes_read
+        assert k.seconds == pytest.approx(known.seconds, rel=0.02)
+    few, many = (pallasim.predict(rows_by_list, shapes[0], jax.ShapeDtypeStruct((n,), jnp.int32), chip=CHIP, sensitivity=False)[0] for n in (64, 256))
+    assert many.bytes_read == 4 * few.bytes_read and many.seconds > few.seconds

@@ -229,6 +229,29 @@ static std::optional<double> predicted_with(const Plan& plan, const std::functio
   }
 }
 
+// Whether the run goes by numbers that nobody gave.
+static bool goes_by_made_up(const ir::Module& m, bool values, const std::vector<bool>& made_up) {
+  const auto dynamic = static_cast<size_t>(m.num_dynamic);
+  for (size_t i = 0; i < made_up.size(); ++i) {
+    if (!made_up[i]) continue;
+    if (values || i < dynamic) return true;
+    const ir::Operand& o = m.operands[i - dynamic];
+    if (o.kind == ir::Operand::Kind::Prefetch || o.space == ir::Space::Smem) return true;
+  }
+  return false;
+}
+
+// With zeros in place of what arrays hold, a kernel may go where it never goes.
+[[noreturn]] static void cannot_tell(const ir::DiagnosticError& e, const std::string& kernel) {
+  const ir::Diagnostic& d = e.diagnostic();
+  ir::Diagnostic("PS-OPT-001", "what the kernel does depends on what arrays hold, which was not given")
+      .of(kernel)
+      .at(d.site)
+      .with({fmt::format("with zeros in place of it: {}, {}", d.code.text(), d.message)})
+      .hinted("give arrays in place of shapes")
+      .raise();
+}
+
 Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices, const Options& options,
                    const PredictOptions& how) {
   CachedPlan cached = given;
@@ -269,7 +292,16 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
   Timeline* timeline = how.timeline ? &out.timeline : &one_core;
   PoweredLaunch powered(l, *figures);
   std::string folded;
-  const TimedOutcome r = powered.run(timeline, &out, &folded);
+  TimedOutcome r;
+  try {
+    r = powered.run(timeline, &out, &folded);
+  } catch (const ir::DiagnosticError& e) {
+    const ir::Code code = e.diagnostic().code;
+    const bool of_the_run =
+        code.blame() == ir::Blame::Kernel && code != "PS-LIVE-002" && code.family() != ir::CodeFamily::kMEM;
+    if (of_the_run && goes_by_made_up(cached.plan->module, l.values, how.made_up)) cannot_tell(e, out.kernel);
+    throw;
+  }
   const WholeLaunch& launch = powered.launch();
   l.folds = !launch.whole();
   l.samples = launch.sampled();

@@ -5,6 +5,7 @@
 #include "../plan/payload/copies.h"
 #include "../plan/payload/movement.h"
 #include "../plan/payload/rows.h"
+#include "chosen.h"
 #include "copies.h"
 #include "elements.h"
 #include "findings.h"
@@ -192,8 +193,7 @@ void copy_rows(Thread& t, const Step* s, Boxes* out) {
   if (!p.chooses) return copy.move_all();
   const int64_t n = copy.count(), most = r.extent_slot == Addr::kNoSlot ? r.extent : t.slot<int64_t>(r.extent_slot);
   // The list may lie in what the copy writes: it is read before anything moves.
-  std::vector<int64_t> rows(static_cast<size_t>(std::max<int64_t>(n, 0)));
-  integer_elements(t.resolve(r.list), r.dtype, r.stride, rows);
+  std::vector<int64_t> rows = chosen_rows(t, r, n);
   if (out) out->read(r.list, {&n, 1}, {&r.stride, 1}, ir::byte_size(r.dtype));
   for (const int64_t row : rows) {
     if ((r.ignores && row == r.ignored) || (row >= 0 && row < most)) continue;

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
+#include "chosen.h"
 #include "copies.h"
-#include "elements.h"
 #include "findings.h"
 #include "footprint.h"
 #include "units.h"
@@ -96,12 +96,11 @@ struct RowRun {
 };
 
 std::vector<RowRun> chosen_runs(const Thread& t, const ChosenRows& r) {
-  const int64_t size = ir::byte_size(r.dtype),
-                rows = r.extent_slot == Addr::kNoSlot ? r.extent : t.slot<int64_t>(r.extent_slot);
-  const std::byte* list = t.resolve(r.list);
+  const int64_t rows = r.extent_slot == Addr::kNoSlot ? r.extent : t.slot<int64_t>(r.extent_slot);
+  const std::vector<int64_t> list = chosen_rows(t, r, r.count);
   std::vector<RowRun> runs;
   for (int64_t i = 0; i < r.count; ++i) {
-    const int64_t row = integer_element(list + i * r.stride * size, r.dtype);
+    const int64_t row = list[static_cast<size_t>(i)];
     const bool exists = row >= 0 && row < rows;
     if (exists && !runs.empty() && runs.back().exists && runs.back().row + runs.back().count == row)
       ++runs.back().count;

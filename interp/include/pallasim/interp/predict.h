@@ -25,6 +25,9 @@ struct PredictOptions {
   bool sample = false;
   int64_t most_steps = 400'000'000;
   bool cold = false;  // caches are empty; else they hold the launch's arrays where those fit, as when it is repeated
+  // Arguments whose contents nobody gave (by number, bounds of the grid first): zeros stand for them, so that what they
+  // lead to is no finding.
+  std::vector<bool> made_up = {};
   bool timeline = false;  // keep one
   Timeline picture = {};  // an empty one: its limits
 };
