@@ -53,9 +53,11 @@ class Program {
   std::shared_ptr<const Reportable::Kernel> reportable_;
   Settings settings_;
   interp::CachedPlan timed_;  // Settings::time: the plan of predictions
-  // One that does not depend on what arrays hold.
+  // The latest prediction, and of those contents of arrays that it depends on a hash; none: it depends on none.
   mutable std::mutex time_mutex_;
   mutable std::optional<Predicted> time_;
+  mutable std::optional<uint64_t> time_inputs_;
+  mutable bool time_with_values_ = false;
   std::vector<Shape> args_, results_;
   bool has_sub_byte_ = false;
 };

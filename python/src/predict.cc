@@ -6,7 +6,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -23,13 +22,16 @@ using namespace nb::literals;
 namespace pallasim::python {
 namespace {
 
-interp::Buffer buffer_of(const ir::Type& t, const std::string* content, std::vector<Zeros>* kept) {
+// Of each device, by argument; they outlive the prediction. None: zeros.
+using Contents = std::vector<std::vector<std::optional<std::string_view>>>;
+
+interp::Buffer buffer_of(const ir::Type& t, const std::string_view* content, std::vector<Zeros>* kept) {
   interp::Buffer b;
   b.dtype = t.dtype;
   for (const ir::Dim& d : t.dims) b.dims.push_back(d.size);
   if (content && content->size() != static_cast<size_t>(t.num_bytes())) throw nb::value_error("bytes of another shape");
-  b.data = zeros(b, kept);
-  if (content) std::memcpy(b.data, content->c_str(), content->size());
+  // No launch writes to its arguments.
+  b.data = content ? const_cast<char*>(content->data()) : zeros(b, kept);
   return b;
 }
 
@@ -39,10 +41,8 @@ struct Predicted {
   interp::Prediction prediction;
 };
 
-// `contents`: of each device the bytes of its arguments, dynamic bounds of the grid first; none: zeros. Called without
-// Python's lock.
-Predicted predict_text(const std::string& text, interp::Options o,
-                       const std::vector<std::vector<std::optional<std::string>>>& contents,
+// `contents`: of arguments, dynamic bounds of the grid first. Called without Python's lock.
+Predicted predict_text(const std::string& text, interp::Options o, const Contents& contents,
                        interp::PredictOptions how) {
   static_cast<interp::PlanOptions&>(o) = interp::predicted_options(o);
   const interp::CachedPlan plan = interp::compile_cached(text, o);
@@ -55,7 +55,7 @@ Predicted predict_text(const std::string& text, interp::Options o,
   for (size_t d = 0; d < devices; ++d) {
     const auto* given = d < contents.size() ? &contents[d] : contents.empty() ? nullptr : &contents.front();
     size_t n = 0;
-    const auto content = [&]() -> const std::string* {
+    const auto content = [&]() -> const std::string_view* {
       const size_t i = n++;
       const bool there = given && i < given->size() && (*given)[i];
       if (i >= how.made_up.size()) how.made_up.resize(i + 1);
@@ -89,11 +89,11 @@ std::pair<std::string, std::string> predicted(const std::string& text, const std
                                               const std::vector<std::vector<std::optional<nb::bytes>>>& given,
                                               bool values, bool sensitivity, int waves, bool cold,
                                               const std::string& trace, int64_t most_steps, bool report, bool sample) {
-  std::vector<std::vector<std::optional<std::string>>> contents;
+  Contents contents;
   for (const auto& device : given) {
     auto& of_device = contents.emplace_back();
     for (const auto& b : device)
-      of_device.push_back(b ? std::optional(std::string(b->c_str(), b->size())) : std::nullopt);
+      of_device.push_back(b ? std::optional(std::string_view(b->c_str(), b->size())) : std::nullopt);
   }
   watch_interrupts(-1);
   nb::gil_scoped_release unlocked;
@@ -137,7 +137,9 @@ std::pair<std::string, std::string> latest_report() {
   interp::PredictOptions how;
   how.timeline = true;
   how.picture = trace::report_limits();
-  Predicted p = predict_text(r.kernel->text, r.kernel->options, r.contents, how);
+  Contents contents;
+  for (const auto& device : r.contents) contents.emplace_back(device.begin(), device.end());
+  Predicted p = predict_text(r.kernel->text, r.kernel->options, contents, how);
   const ir::Module& m = interp::module_of(*p.plan.plan);
   if (p.prediction.with_values)
     p.prediction.notes.push_back("values were computed with the launch's scalars, and with zeros in its arrays");

@@ -198,3 +198,18 @@ def test_what_compilers_fold_costs_nothing():
     plain, one, turned = (predicted(*attend(*how))[0].seconds for how in ((0, False), (1, False), (0, True)))
     assert one == pytest.approx(plain) and turned == pytest.approx(plain)
     assert predicted(*attend(2, False))[0].seconds > 1.005 * plain
+
+
+def test_rows_whose_indices_are_arrays_are_predicted_without_values():
+    """Indices and masks are not computed: nothing is said of where the loads go, and they cost what they load."""
+    def kernel(x_ref, o_ref):
+        row, column = pl.program_id(0), jnp.arange(1024)
+        here = column < x_ref.shape[1]
+        x = plt.load(x_ref.at[row, column], mask=here, other=-jnp.inf)
+        e = jnp.exp(x - jnp.max(x))
+        plt.store(o_ref.at[row, column], e / jnp.sum(e), mask=here)
+
+    f = pl.pallas_call(kernel, out_shape=S((512, 1000), jnp.float32), grid=(512,), compiler_params=plt.CompilerParams())
+    without, with_values = (predicted(f, S((512, 1000), jnp.float32), values=v)[0] for v in (False, True))
+    assert not without.with_values and with_values.with_values
+    assert without.seconds == pytest.approx(with_values.seconds, rel=1e-9)

@@ -71,6 +71,8 @@ class Run {
     for (const int32_t t : ended_.threads) push(t);
   }
 
+  bool skips(const Step& s) const { return how_.skips[static_cast<size_t>(s.id)]; }
+
   // Until something happens that others see, or somebody's clock is behind.
   Stop steps(Thread& t, bool* waits) {
     const Step* s = t.pc;
@@ -81,11 +83,12 @@ class Run {
         break;
       }
       ++ex_.steps;
-      const Step* next = how_.skips[static_cast<size_t>(s->id)] ? s + 1 : s->fn(t, s);
+      const Step* next = skips(*s) ? s + 1 : s->fn(t, s);
       if (next || t.stop == Stop::Yielded) clocks_.ran(t, *s);
       if (!next) return t.stop;
       s = next;
-    } while (!visibility_.sees(t, *s) && clocks_.at(t.index) <= limit() &&
+      // What is left out nobody sees, and where it would lie may not be known.
+    } while ((skips(*s) || !visibility_.sees(t, *s)) && clocks_.at(t.index) <= limit() &&
              g_interrupt_epoch.load(std::memory_order_relaxed) == ex_.host.interrupt_epoch);
     t.pc = s;
     return Stop::None;
