@@ -5,6 +5,7 @@
     python scripts/time_truth.py --against tests/truth/time_h100.json --chip gpu-h100
                                                                         predicts each row; prints the error per family
     ...  WORD                                                           rows whose family contains WORD
+    ...  --more --seed N                                                 the families of scripts/time_families.py, as seed N makes them up
 
 A row is a family, a problem and a configuration. Times are those of the device (CUPTI), the median of several launches.
 """
@@ -117,8 +118,8 @@ def mosaic_attention(batch: int, seq: int, heads: int, dim: int, **config: int) 
     return functools.partial(at.attention, config=at.TuningConfig(**config)), (x, x, x)
 
 
-def rows(seed: int | None = None) -> Iterator[Row]:
-    """Those that were chosen; with a seed others that it makes up."""
+def rows(seed: int | None = None, more: bool = False) -> Iterator[Row]:
+    """Those that were chosen; with a seed others that it makes up, with `more` of further families."""
     def one(family: str, make: Any, problem: dict[str, Any], config: dict[str, Any]) -> Iterator[Row]:
         try:
             f, shapes = make(**problem, **config)
@@ -127,6 +128,11 @@ def rows(seed: int | None = None) -> Iterator[Row]:
             return
         yield family, problem, config, f, shapes
 
+    if more:
+        import time_families
+
+        yield from time_families.more(one, seed or 0)
+        return
     if seed is not None:
         yield from fresh(one, seed)
         return
@@ -258,15 +264,18 @@ def read(paths: list[str]) -> dict[str, dict[str, Any]]:
     return out
 
 
-def write(path: str, word: str, seconds: float, known: dict[str, Any], seed: int | None) -> None:
+def write(path: str, word: str, seconds: float, known: dict[str, Any], wanted: Iterator[Row]) -> None:
     start: float = time.time()
     out: list[dict[str, Any]] = []
     arrays: dict[Any, Any] = {}
-    for family, problem, config, f, shapes in rows(seed):
+    for family, problem, config, f, shapes in wanted:
         if word not in family or time.time() - start > seconds or key_of(family, problem, config) in known:
             continue
         args = []
         for i, s in enumerate(shapes):
+            if isinstance(s, np.ndarray):  # numbers that decide where the kernel goes
+                args.append(jnp.asarray(s))
+                continue
             key = i, s.shape, str(s.dtype)
             if key not in arrays:
                 arrays[key] = jnp.asarray(np.random.default_rng(i).standard_normal(s.shape, np.float32)).astype(s.dtype)
@@ -292,13 +301,13 @@ def rank(a: list[float], b: list[float]) -> float:
     return float(np.corrcoef(order(a), order(b))[0, 1]) if len(a) > 2 else float("nan")
 
 
-def against(path: str, chip: str, word: str, dump: str, every: int, first: int, seed: int | None) -> None:
+def against(path: str, chip: str, word: str, dump: str, every: int, first: int, wanted: Iterator[Row]) -> None:
     import pallasim
 
     known = {key: r for i, (key, r) in enumerate(read([path]).items()) if i % every == first}
     by_family: dict[str, list[tuple[float, float, str]]] = {}
     out = []
-    for family, problem, config, f, shapes in rows(seed):
+    for family, problem, config, f, shapes in wanted:
         r = known.get(key_of(family, problem, config))
         if word not in family or r is None:
             continue
@@ -358,6 +367,7 @@ def main() -> None:
     parser.add_argument("--write")
     parser.add_argument("--but", action="append", default=[], help="a file whose rows are not measured again")
     parser.add_argument("--seed", type=int, help="rows that it makes up, in place of those that were chosen")
+    parser.add_argument("--more", action="store_true", help="further families")
     parser.add_argument("--against")
     parser.add_argument("--chip", default="gpu-h100")
     parser.add_argument("--dump", default="")
@@ -368,11 +378,11 @@ def main() -> None:
     parser.add_argument("--table", nargs="+", default=[], metavar="DUMP", help="of what --dump wrote, the table of docs/time.md")
     a = parser.parse_args()
     if a.write:
-        write(a.write, a.word, a.seconds, read(a.but), a.seed)
+        write(a.write, a.word, a.seconds, read(a.but), rows(a.seed, a.more))
     if a.table:
         table(a.table)
     if a.against:
-        against(a.against, a.chip, a.word, a.dump, a.every, a.first, a.seed)
+        against(a.against, a.chip, a.word, a.dump, a.every, a.first, rows(a.seed, a.more))
 
 
 if __name__ == "__main__":
