@@ -112,6 +112,7 @@ ProductShape product_shape(const ir::Op& op, const ir::Graph& g) {
   for (size_t d = 0; d < a->dims.size(); ++d) (in(lc, d) ? p.k : in(lb, d) ? p.batch : p.m) *= a->dims[d].size;
   for (size_t d = 0; d < b->dims.size(); ++d)
     if (!in(rc, d) && !in(rb, d)) p.n *= b->dims[d].size;
+  p.right_k_last = !b->dims.empty() && in(rc, b->dims.size() - 1);
   if (const ir::Attr* how = op.attr("precision")) {
     const auto highest = [](const ir::Attr& x) { return x.s == "HIGHEST" || x.s == "highest" || x.s == "fp32"; };
     p.highest = highest(*how) || std::any_of(how->items.begin(), how->items.end(), highest);

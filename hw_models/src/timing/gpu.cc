@@ -1,11 +1,13 @@
 // A streaming multiprocessor: SIMT lanes, special function units, a tensor core per quarter, which one thread of the
 // kernel (a warpgroup, a Triton program) uses with all its warps.
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <string>
-#include <unordered_set>
 
 #include "cost.h"
 #include "pallasim/hw/machine.h"
+#include "triton.h"
 
 namespace pallasim::hw {
 namespace {
@@ -14,21 +16,6 @@ using ir::DType;
 using ir::Space;
 
 constexpr double kSimtLanes = 128;  // of an SM
-constexpr int64_t kRowsOfAWarp = 16;
-
-// Whether a product multiplies what another one made (attention). A region's values, and those of regions around it.
-bool chained(const ir::Region& r, std::unordered_set<ir::ValueId>* made) {
-  for (const ir::Op& op : r.ops) {
-    const auto is_made = [&](ir::ValueId v) { return made->contains(v); };
-    const bool product = op.code == ir::OpCode::dot_general,
-               follows = std::any_of(op.operands.begin(), op.operands.end(), is_made);
-    if (product && follows) return true;
-    if (product || (follows && op.regions.empty())) made->insert(op.results.begin(), op.results.end());
-    for (const ir::Region& inner : op.regions)
-      if (chained(inner, made)) return true;
-  }
-  return false;
-}
 
 class Gpu : public CostModel {
  public:
@@ -39,21 +26,17 @@ class Gpu : public CostModel {
     sms_ = static_cast<double>(std::max<int64_t>(p.device_cores, 1));
     hopper_ = f.find("wgmma_f16_rate") != nullptr;
     behind_a_product = std::max(0.0, f("simt_fma") / f("simt_simple") - 1);
-    if (model(m).programs != Programs::Concurrent) return;
-    for (const ir::Body& b : m.bodies) {
-      std::unordered_set<ir::ValueId> made;
-      // Triton gives all warps rows of their own then (AccelerateMatmul.cpp, warpsPerTile).
-      if (chained(b.graph.region, &made)) rows_of_warps_ = kRowsOfAWarp * warps;
-    }
+    warps_ = static_cast<double>(std::max<int64_t>(warps, 1));
+    if (model(m).programs == Programs::Concurrent) triton_.emplace(m, warps, hopper_);
   }
 
   Work of(const ir::Op& op, const ir::Graph& g) const override {
     Work w = once(op, g);
     const ir::Type* t = op.results.empty() ? nullptr : result_type(op, g);
-    if (!t || t->dims.size() < 2 || t->dims[0].size >= rows_of_warps_ || w.bytes > 0) return w;
+    const int64_t rows = triton_ ? triton_->rows_of_warps() : 0;
+    if (!t || t->dims.size() < 2 || t->dims[0].size >= rows || w.bytes > 0) return w;
     // Warps without rows of their own do what others do.
-    const double times =
-        static_cast<double>(rows_of_warps_) / static_cast<double>(std::max<int64_t>(t->dims[0].size, 1));
+    const double times = static_cast<double>(rows) / static_cast<double>(std::max<int64_t>(t->dims[0].size, 1));
     for (double& busy : w.busy) busy *= times;
     return w;
   }
@@ -66,6 +49,7 @@ class Gpu : public CostModel {
       busy(w, Unit::Vector) = f_("simt_fma") * s.flops() / 2 / (kSimtLanes * share_) * cycle_;
       return w;
     }
+    if (triton_ && !s.asynchronous && !triton_->by_warpgroups(s)) return product_of_warps(s);
     // An instruction has so many rows; of what gives its sum to tensor memory fewer take as long.
     const int64_t rows = s.asynchronous && !hopper_ ? 128 : 64;
     const auto m = static_cast<double>((s.m + rows - 1) / rows * rows), n = static_cast<double>((s.n + 7) / 8 * 8),
@@ -117,12 +101,45 @@ class Gpu : public CostModel {
     busy(w, Unit::Special) = special * n / f_("mufu_rate") * cycle_;
     busy(w, sort == Sort::Move || sort == Sort::Scan ? Unit::Access : Unit::Vector) =
         f_("simt_" + figure) * wide * n / packed / (kSimtLanes * share_) * cycle_;
+    const auto spread = sort == Sort::Reduce && triton_ ? triton_->reduction(op, g) : std::nullopt;
+    if (spread) return reduced(w, n, *spread);
     if (sort == Sort::Reduce) {
       // One thread waits for each of its operations; others take the lanes meanwhile.
       const double issued = std::min(1.0, f_("simt_reduce_issue") / f_("simt_reduce"));
       w.latency = (1 - issued) * busy(w, Unit::Vector);
       busy(w, Unit::Vector) *= issued;
     }
+    return w;
+  }
+
+  // An instruction for each element; then lanes of a warp pass parts to each other, and warps through shared memory.
+  Work reduced(Work w, double n, const TritonLayouts::Reduction& r) const {
+    const auto results = static_cast<double>(r.results), across = static_cast<double>(r.warps);
+    const double meet = r.warps > 1 ? f_("warps_meet_cycles") : 0;
+    const double issued =
+        f_("simt_reduce_issue") * n / kSimtLanes + warps_ * results * (r.steps * f_("shuffle_cycles") + meet);
+    const double waited = r.steps * f_("shuffle_latency") +
+                          (r.warps > 1 ? f_("warps_meet_latency") + std::log2(across) * f_("shuffle_latency") : 0);
+    busy(w, Unit::Vector) = issued / share_ * cycle_;
+    w.latency = waited * cycle_;
+    return w;
+  }
+
+  // Each warp multiplies by itself, 16 rows by 8 columns at a time, with operands that it takes to its registers.
+  Work product_of_warps(const ProductShape& s) const {
+    Work w;
+    w.flops = s.flops();
+    const auto up = [](int64_t n, int64_t of) { return static_cast<double>((n + of - 1) / of * of); };
+    const auto batch = static_cast<double>(s.batch);
+    const int64_t bits = ir::bit_width(s.dtype);
+    const double m = up(s.m, 16), n = up(s.n, 8), k = up(s.k, 256 / bits);
+    const TritonLayouts::Warps of = triton_->warps_of(s);
+    const double clock = f_("tensor_clock"), chain = k * static_cast<double>(bits) / 256 * f_("mma_latency") / clock;
+    busy(w, Unit::Matrix) = 2 * batch * m * n * k / (rate(s.dtype) * f_("mma_share")) / clock;
+    const double bytes = batch * k * static_cast<double>(bits) / 8 *
+                         (m * static_cast<double>(of.columns) + n * static_cast<double>(of.rows));
+    busy(w, Unit::Access) = bytes / f_("smem_read_rate") * cycle_;
+    w.latency = std::max(0.0, chain + f_("mma_latency") / clock - busy(w, Unit::Matrix));
     return w;
   }
 
@@ -170,8 +187,9 @@ class Gpu : public CostModel {
   const ir::Module& m_;
   const TimingFigures& f_;
   double cycle_, share_, sms_;
+  double warps_ = 1;
   bool hopper_;
-  int64_t rows_of_warps_ = 0;
+  std::optional<TritonLayouts> triton_;
 };
 
 }  // namespace

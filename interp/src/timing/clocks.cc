@@ -33,6 +33,12 @@ static bool has_blocks_of_its_own(const ir::Operand& o, const ir::Module& m) {
   return true;
 }
 
+// Whether it lies near, in the SM's own cache, once a program has read it: few bytes, which all programs read.
+static bool stays_near(const ir::Operand& o, const ir::Module& m) {
+  constexpr int64_t kNearBytes = 64 << 10;
+  return o.array->num_bytes() <= kNearBytes && !has_blocks_of_its_own(o, m);
+}
+
 bool stays_in_cache(const Plan& p, const hw::TimingFigures& f) {
   double all = 0;  // each half of the cache holds what its SMs ask for
   for (const ir::Operand& o : p.module.operands)
@@ -70,6 +76,7 @@ Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& setti
   path_ = told_path_ = none;
   line_busy_.resize(costs.lines().size());
   missed_.resize(ex.plan->module.operands.size());
+  for (const ir::Operand& o : ex.plan->module.operands) near_.push_back(stays_near(o, ex.plan->module));
   warp_issue_ = f_.value_or("warp_issue", 1);
   held_ = gpu_ && settings.warm && stays_in_cache(*ex.plan, f_);
   if (gpu_ && settings.filled > 0) power_ = (1 / f_.value_or("tensor_power", 1) - 1) * std::min(1.0, settings.filled);
@@ -305,7 +312,6 @@ void Clocks::next_trip(Thread& t, const Step& s, const ir::Op* loop) {
 
 // The step has compared the index with its end: a trip begins, or the loop is over.
 void Clocks::count_trip(Thread& t, const Step& s, const ir::Op* loop) {
-  if (!settings_.folds) return;
   const ir::Op& test = *ex_.plan->ops_of(s).back();
   const bool wide =
       ir::byte_size(ex_.plan->module.bodies[static_cast<size_t>(t.body->index)].graph.type(test.operands[0])->dtype) ==

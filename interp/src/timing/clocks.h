@@ -249,6 +249,7 @@ class Clocks : public Events {
   double flops_ = 0, bytes_[2] = {}, fast_bytes_ = 0;
   std::map<std::pair<int32_t, int>, Wait> waits_;
   std::vector<double> line_busy_;
+  std::vector<bool> near_;      // by operand: in the SM's cache, once it was read
   std::vector<double> missed_;  // bytes of each operand that came from the device's memory
   std::unordered_map<int64_t, double> stream_ends_;
   std::unique_ptr<Picture> picture_;  // null: nobody wants one

@@ -119,9 +119,10 @@ int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int lin
   // Of a line that is not wanted whole a part is fetched in vain.
   const double lines = l.row > 0 ? std::max(1.0, rate(Rate::line_bytes) / l.row) * l.bytes : l.bytes;
   const double cached = lines * rate(Rate::l2_read_bandwidth) / rate(Rate::l2_load_bandwidth);
+  const bool near = held_ || (!miss && (box || (l.operand >= 0 && near_[static_cast<size_t>(l.operand)])));
   far_transfer(tag, c.at,
                {core_of(t), ex_.device_of(t), l.bytes, cached, lines, false, miss,
-                rate(held_ || (box && !miss) ? Rate::load_latency : Rate::load_hbm_latency)});
+                rate(near ? Rate::load_latency : Rate::load_hbm_latency)});
   return tag;
 }
 

@@ -126,8 +126,10 @@ void StepCosts::find_counting(const ir::Region& r, const ir::Graph& g) {
     if (const ir::Op* test = counting_test(op, g)) {
       const auto it = first_.find(test);
       const Step* s = it == first_.end() ? nullptr : &plan_.steps[it->second];
-      if (s && s->kind == Kind::scalar && plan_.ops_of(*s).size() == 1)
+      if (s && s->kind == Kind::scalar && plan_.ops_of(*s).size() == 1) {
         all_[it->second].counts = &op, all_[it->second].empty = false;
+        counted_.insert(&op);
+      }
     }
     for (const ir::Region& x : op.regions) find_counting(x, g);
   }
@@ -156,9 +158,9 @@ void StepCosts::walk(const ir::Region& r, const Scope& scope) {
       attach(op, scope, last);
     }
     Scope inner = scope;
-    if (is_loop(op)) {
+    if (is_loop(op) || counted_.contains(&op)) {
       inner.loop = &op;
-      inner.ahead = fetches_ahead_ && has_product(op.regions[0]);
+      inner.ahead = fetches_ahead_ && std::any_of(op.regions.begin(), op.regions.end(), has_product);
     } else if (op.code == OpCode::while_) {
       inner.loop = nullptr;
       inner.ahead = false;

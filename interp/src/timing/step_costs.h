@@ -75,6 +75,7 @@ class StepCosts {
   bool transfers_, fetches_ahead_;
   std::vector<StepCost> all_;
   std::unordered_map<const ir::Op*, std::vector<Carried>> carried_;
+  std::unordered_set<const ir::Op*> counted_;        // `while` loops whose trips are counted
   std::unordered_map<const ir::Op*, size_t> first_;  // step that names it
   std::unordered_map<const ir::Op*, double> rows_;   // of copies: StepCost::row_bytes
   std::vector<ir::LocId> lines_{-1};

@@ -88,6 +88,7 @@ struct ProductShape {
   bool highest = false;              // f32 operands are multiplied in full
   bool asynchronous = false;         // the tensor core fetches its operands (wgmma, tcgen05)
   bool left_elsewhere = false;       // of those the left one lies in registers or tensor memory
+  bool right_k_last = false;         // what is summed over lies side by side in the right operand
   int64_t ctas = 1;                  // that multiply together, each with its part of the right operand
   double flops() const;
 };

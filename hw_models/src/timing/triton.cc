@@ -1,0 +1,124 @@
+#include "triton.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace pallasim::hw {
+namespace {
+
+constexpr int64_t kLanes = 32, kRowsOfAWarp = 16;
+
+int steps_of(int64_t lanes) { return std::bit_width(static_cast<uint64_t>(std::max<int64_t>(lanes, 1))) - 1; }
+
+// Whether a product multiplies what another one made (attention). A region's values, and those of regions around it.
+bool chained(const ir::Region& r, std::unordered_set<ir::ValueId>* made) {
+  for (const ir::Op& op : r.ops) {
+    const auto is_made = [&](ir::ValueId v) { return made->contains(v); };
+    const bool product = op.code == ir::OpCode::dot_general,
+               follows = std::any_of(op.operands.begin(), op.operands.end(), is_made);
+    if (product && follows) return true;
+    if (product || (follows && op.regions.empty())) made->insert(op.results.begin(), op.results.end());
+    for (const ir::Region& inner : op.regions)
+      if (chained(inner, made)) return true;
+  }
+  return false;
+}
+
+bool multiplies_by_warpgroup(ir::DType t) {
+  return ir::bit_width(t) == 16 || ir::bit_width(t) == 8 || t == ir::DType::F32;
+}
+
+}  // namespace
+
+TritonLayouts::TritonLayouts(const ir::Module& m, int64_t warps, bool wgmma)
+    : warps_(std::max<int64_t>(warps, 1)), wgmma_(wgmma) {
+  for (const ir::Body& b : m.bodies) {
+    std::unordered_set<ir::ValueId> made;
+    chained_ = chained_ || chained(b.graph.region, &made);
+    look(b.graph.region, b.graph);
+  }
+  repeats_ = chained_ && first_ && warps_of(*first_).rows == warps_;
+}
+
+// What is computed with a product keeps its layout, what a loop carries too.
+void TritonLayouts::look(const ir::Region& r, const ir::Graph& g) {
+  std::unordered_set<ir::ValueId>& all = products_[&g];
+  for (const ir::Op& op : r.ops) {
+    for (const ir::Region& inner : op.regions) look(inner, g);
+    if (op.code == ir::OpCode::dot_general && !first_) first_ = product_shape(op, g);
+    const bool of_product =
+        op.code == ir::OpCode::dot_general ||
+        std::any_of(op.operands.begin(), op.operands.end(), [&](ir::ValueId v) { return all.contains(v); });
+    if (of_product) all.insert(op.results.begin(), op.results.end());
+  }
+}
+
+bool TritonLayouts::by_warpgroups(const ProductShape& s) const {
+  return wgmma_ && warps_ % 4 == 0 && s.m % 64 == 0 && s.n % 8 == 0 && multiplies_by_warpgroup(s.dtype) && !s.highest &&
+         (ir::bit_width(s.dtype) != 8 || s.right_k_last);
+}
+
+// Triton's AccelerateMatmul.cpp, warpsPerTileV2 and V3: all along the rows of warpgroups' products; of a chain of
+// products all along the longer side; else a warp's operands take as few registers as can be.
+TritonLayouts::Warps TritonLayouts::warps_of(const ProductShape& s) const {
+  if (by_warpgroups(s)) return {warps_, 1};
+  if (chained_) {
+    const ProductShape& of = first_ ? *first_ : s;
+    return of.m >= of.n ? Warps{warps_, 1} : Warps{1, warps_};
+  }
+  int64_t rows = std::max<int64_t>(1, (s.m + 15) / 16), columns = std::max<int64_t>(1, (s.n + 7) / 8);
+  Warps w;
+  while (w.rows * w.columns < warps_) {
+    if (rows >= columns) {
+      w.rows *= 2;
+      rows = std::max<int64_t>(1, rows / 2);
+    } else {
+      w.columns *= 2;
+      columns /= 2;
+    }
+  }
+  return w;
+}
+
+// Four lanes have a row of a product's result, eight a column.
+TritonLayouts::Reduction TritonLayouts::of_product(const ir::Type& t, bool along_rows) const {
+  ProductShape shape = first_.value_or(ProductShape{});
+  shape.m = t.dims[0].size, shape.n = t.dims[1].size;
+  const Warps w = warps_of(shape);
+  const auto per = [](int64_t n, int64_t lanes) { return std::max<int64_t>(1, (n + lanes - 1) / lanes); };
+  if (along_rows) return {per(std::max(t.dims[0].size / w.rows, kRowsOfAWarp), 8), 2, w.columns};
+  return {per(t.dims[1].size / w.columns, 4), 3, w.rows};
+}
+
+// Lanes, then warps, lie along the last dimension as far as it reaches, with up to 16 bytes each. `last`: it is
+// reduced; `others`: so are all others.
+TritonLayouts::Reduction TritonLayouts::of_block(const ir::Type& t, bool last, bool others) const {
+  if (last && others) return {1, steps_of(kLanes), warps_};
+  const int64_t columns = t.dims.back().size, all = t.num_elements(), rows = std::max<int64_t>(1, all / columns);
+  const int64_t per_lane =
+      std::clamp<int64_t>(128 / std::max(8, ir::bit_width(t.dtype)), 1, std::max<int64_t>(1, all / (kLanes * warps_)));
+  const int64_t lanes = std::clamp<int64_t>(columns / per_lane, 1, kLanes),
+                warps = std::clamp<int64_t>(columns / (per_lane * lanes), 1, warps_);
+  const int64_t row_lanes = kLanes / lanes, row_warps = std::max<int64_t>(1, warps_ / warps);
+  if (last) return {std::max<int64_t>(1, rows / (row_lanes * row_warps)), steps_of(lanes), warps};
+  return {std::max<int64_t>(1, columns / (lanes * warps)), steps_of(row_lanes), row_warps};
+}
+
+std::optional<TritonLayouts::Reduction> TritonLayouts::reduction(const ir::Op& op, const ir::Graph& g) const {
+  const ir::Type* t = operand_type(op, g, 0);
+  const ir::Attr* axes = op.attr("axes");
+  if (!t || t->dims.empty() || !axes || axes->items.empty()) return {};
+  const auto rank = static_cast<int64_t>(t->dims.size());
+  const bool last =
+      std::any_of(axes->items.begin(), axes->items.end(), [&](const ir::Attr& a) { return a.i == rank - 1; });
+  int64_t kept = 1;  // elements of dimensions that are not reduced
+  for (int64_t d = 0; d < rank; ++d)
+    if (std::none_of(axes->items.begin(), axes->items.end(), [&](const ir::Attr& a) { return a.i == d; }))
+      kept *= t->dims[static_cast<size_t>(d)].size;
+  const auto it = products_.find(&g);
+  const bool of_a_product = it != products_.end() && it->second.contains(op.operands[0]);
+  if (of_a_product && rank == 2 && axes->items.size() == 1) return of_product(*t, last);
+  return of_block(*t, last, kept == 1);
+}
+
+}  // namespace pallasim::hw

@@ -1,0 +1,45 @@
+// How Triton's compiler spreads the arrays of a program over its warps and their lanes.
+#pragma once
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "cost.h"
+
+namespace pallasim::hw {
+
+class TritonLayouts {
+ public:
+  // `wgmma`: the chip multiplies by whole warpgroups.
+  TritonLayouts(const ir::Module&, int64_t warps, bool wgmma);
+
+  // Warps along the rows and along the columns of a product's result.
+  struct Warps {
+    int64_t rows = 1, columns = 1;
+  };
+  Warps warps_of(const ProductShape&) const;
+  // Whether whole warpgroups multiply, with operands from shared memory; else each warp does, from its registers.
+  bool by_warpgroups(const ProductShape&) const;
+  // Warps beyond those that have 16 rows each of a chain of products do what others do.
+  int64_t rows_of_warps() const { return repeats_ ? 16 * warps_ : 0; }
+
+  // How the lanes that have parts of one result come together.
+  struct Reduction {
+    int64_t results = 1;  // that a warp works out one after the other
+    int steps = 0;        // between lanes of a warp, each of half as many
+    int64_t warps = 1;    // that have parts of a result
+  };
+  // Of an operation that reduces axes of its operand; nothing where that is no array.
+  std::optional<Reduction> reduction(const ir::Op&, const ir::Graph&) const;
+
+ private:
+  void look(const ir::Region&, const ir::Graph&);
+  Reduction of_product(const ir::Type&, bool along_rows) const;
+  Reduction of_block(const ir::Type&, bool last, bool others) const;
+  int64_t warps_;
+  bool wgmma_, chained_ = false, repeats_ = false;
+  std::optional<ProductShape> first_;                                               // product of the kernel
+  std::unordered_map<const ir::Graph*, std::unordered_set<ir::ValueId>> products_;  // and what is made of them
+};
+
+}  // namespace pallasim::hw
