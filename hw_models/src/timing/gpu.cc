@@ -136,9 +136,15 @@ class Gpu : public CostModel {
     const TritonLayouts::Warps of = triton_->warps_of(s);
     const double clock = f_("tensor_clock"), chain = k * static_cast<double>(bits) / 256 * f_("mma_latency") / clock;
     busy(w, Unit::Matrix) = 2 * batch * m * n * k / (rate(s.dtype) * f_("mma_share")) / clock;
+    // What is summed over must lie side by side in registers: where it does not in shared memory, a lane takes its
+    // bytes one by one, and rows that lie so far apart share the banks.
+    if (bits == 8 && !s.right_k_last) {
+      const double taken = batch * k * n * static_cast<double>(of.rows) / 32;
+      busy(w, Unit::Access) += taken * std::clamp(n / 16, 1.0, 16.0) * cycle_;
+    }
     const double bytes = batch * k * static_cast<double>(bits) / 8 *
                          (m * static_cast<double>(of.columns) + n * static_cast<double>(of.rows));
-    busy(w, Unit::Access) = bytes / f_("smem_read_rate") * cycle_;
+    busy(w, Unit::Access) += bytes / f_("smem_read_rate") * cycle_;
     w.latency = std::max(0.0, chain + f_("mma_latency") / clock - busy(w, Unit::Matrix));
     return w;
   }
@@ -177,9 +183,6 @@ class Gpu : public CostModel {
     w.bytes = bytes;
     w.writes = sort == Sort::Store;
     w.reads = !w.writes;
-    const bool atomic = (ir::info(op.code).effects & ir::kEffectAtomic) != 0 ||
-                        (op.code == ir::OpCode::addupdate && model(m_).programs == Programs::Concurrent);
-    if (atomic) busy(w, Unit::Access) = static_cast<double>(t->num_elements()) * sms_ / f_("atomic_rate");
     busy(w, Unit::Vector) = f_("simt_access") * std::max(bytes / 16, 1.0) / (kSimtLanes * share_) * cycle_;
     return w;
   }

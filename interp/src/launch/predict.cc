@@ -241,6 +241,17 @@ static bool goes_by_made_up(const ir::Module& m, bool values, const std::vector<
   return false;
 }
 
+// Whether all lists of integers are given.
+static bool has_lists(const ir::Module& m, const std::vector<bool>& made_up) {
+  size_t arg = static_cast<size_t>(m.num_dynamic);
+  for (const ir::Operand& o : m.operands) {
+    if (o.kind == ir::Operand::Kind::Output) continue;
+    if (ir::is_int(o.array->dtype) && arg < made_up.size() && made_up[arg]) return false;
+    ++arg;
+  }
+  return true;
+}
+
 // With zeros in place of what arrays hold, a kernel may go where it never goes.
 [[noreturn]] static void cannot_tell(const ir::DiagnosticError& e, const std::string& kernel) {
   const ir::Diagnostic& d = e.diagnostic();
@@ -276,9 +287,14 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
     const ir::Site site = ir::site_of(*cached.locs, where);
     out.notes.push_back(fmt::format("values were computed: what happens at line {} depends on them", site.source.line));
   }
+  const bool lists = atomics_go_by_lists(*cached.plan);
+  if (lists && !l.values && has_lists(cached.plan->module, how.made_up)) {
+    l.values = true;
+    out.notes.push_back("values were computed: they say where atomic operations meet");
+  }
   out.with_values = l.values;
   const auto& operands = cached.plan->module.operands;
-  out.reads_inputs = l.values || cached.plan->module.num_dynamic > 0 ||
+  out.reads_inputs = l.values || lists || cached.plan->module.num_dynamic > 0 ||
                      std::any_of(operands.begin(), operands.end(), [](const ir::Operand& o) {
                        return o.kind == ir::Operand::Kind::Prefetch ||
                               (o.kind == ir::Operand::Kind::Input && o.space == ir::Space::Smem);

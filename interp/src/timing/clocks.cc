@@ -61,6 +61,7 @@ Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& setti
     if (gpu_) l2_.push_back(transfers_.add("L2", f_("l2_read_bandwidth") * settings.share, order));
     const double link = gpu_ ? f_.value_or("nvlink_bandwidth", 9e11) / 2 : f_.value_or("ici_link_bandwidth", 4.5e10);
     link_.push_back(transfers_.add(gpu_ ? "NVLink" : "ICI", link));
+    if (gpu_) atomics_.emplace_back(f_, settings.share);
     if (gpu_) caches_.emplace_back(f_("l2_bytes") / f_("l2_partitions"));
     for (size_t c = 0; c < cores && gpu_; ++c)
       ports_.push_back(transfers_.add("SM port", f_("tma_sm_bandwidth"), order));
@@ -346,6 +347,7 @@ void Clocks::ran(Thread& t, const Step& s) {
     if (!starts_operation(s) && s.kind != Kind::finish && gpu_)
       advance(c, Causes::kSync, cost.line, rate(Rate::barrier_issue) * issue_share(t));
   }
+  if (gpu_ && s.kind == Kind::atomic) atomic(t, c, s, cost.line);
   if (cost.empty) return;
   const double before = c.at;
   if (cost.loop_begin) begin_loop(t, s, cost.loop_begin);

@@ -10,6 +10,7 @@
 
 #include "../ops/events.h"
 #include "../ops/execution.h"
+#include "atomics.h"
 #include "folds.h"
 #include "pallasim/hw/timing.h"
 #include "pallasim/interp/timeline.h"
@@ -187,6 +188,7 @@ class Clocks : public Events {
   static hw::Work overlapped(hw::Work);
   void follow(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
   void charge(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
+  void atomic(Thread&, Clock&, const Step&, int line);
   void next_loads(const Thread&, Clock&, const Clock::Trips&, int line);
   void load(Thread&, const Step&, Clock&, const StepLoad&, int line);
   int64_t start_load(const Thread&, Clock&, const StepLoad&, int line, uint64_t box);
@@ -235,6 +237,7 @@ class Clocks : public Events {
   std::vector<int> ports_;            // resource by core
   std::vector<int> hbm_, l2_, link_;  // by device
   std::vector<hw::BoxCache> caches_;
+  std::vector<AtomicUnits> atomics_;                                       // by device
   std::unordered_map<int64_t, Flight> flights_;                            // by tag
   std::unordered_map<int64_t, int64_t> by_operation_;                      // tag of an operation in flight
   std::map<std::pair<int64_t, int64_t>, std::pair<double, Path>> groups_;  // ends of products, by stream and group

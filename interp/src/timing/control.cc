@@ -6,6 +6,9 @@
 #include "folds.h"
 #include "step_costs.h"
 
+#include "../plan/kinds.h"
+#include "../plan/payload/movement.h"
+
 namespace pallasim::interp {
 namespace {
 
@@ -206,6 +209,14 @@ bool control_needs_values(const Plan& p, ir::LocId* where) {
       return true;
     }
   return false;
+}
+
+bool atomics_go_by_lists(const Plan& p) {
+  return std::any_of(p.steps.begin(), p.steps.end(), [](const Step& s) {
+    if (s.kind != Kind::atomic) return false;
+    const auto& dims = payload<Kind::atomic>(s).ref_dims;
+    return std::any_of(dims.begin(), dims.end(), [](const GatherDim& g) { return g.kind == GatherDim::Kind::Array; });
+  });
 }
 
 bool programs_differ(const Plan& p) {

@@ -159,6 +159,24 @@ void Clocks::next_loads(const Thread& t, Clock& c, const Clock::Trips& loop, int
     c.ahead[x.load->op].push_back(start_load(t, c, *x.load, line, stays_[x.load->op] ? x.box : of_trip(x.box, trip)));
 }
 
+// Who wants what was there waits for it; the launch ends when all of them are done.
+void Clocks::atomic(Thread& t, Clock& c, const Step& s, int line) {
+  AtomicUnits& units = atomics_[static_cast<size_t>(ex_.device_of(t))];
+  using Indices = AtomicUnits::Indices;
+  const Indices indices = ex_.makes_values                               ? Indices::Known
+                          : costs_.scattered(ex_.plan->ops_of(s).back()) ? Indices::Scattered
+                                                                         : Indices::Rows;
+  const double end = units.take(t, s, indices, c.at, c.inner * c.outer);
+  Flight f;
+  f.thread = t.index;
+  f.line = line;
+  f.issued = c.at;
+  f.path = c.path;
+  transfers_.begin(c.at, std::max(0.0, end - c.at) + rate(Rate::store_latency), nullptr, 0, new_flight(std::move(f)));
+  if (!payload<Kind::atomic>(s).has_old) return;
+  advance(c, Causes::kLatency, line, std::max(0.0, end - c.at) + rate(Rate::load_latency));
+}
+
 // -- transfers --
 
 int64_t Clocks::new_flight(Flight f) {

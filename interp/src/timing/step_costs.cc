@@ -82,6 +82,14 @@ class SameValues {
   std::unordered_set<ir::ValueId> ones_, loaded_, multiplied_, others_;  // the last two: used by products, by others
 };
 
+// Whether one of the values is an index of an access.
+bool indexed_by(const ir::Op& op, const std::unordered_set<ir::ValueId>& values) {
+  bool found = false;
+  for (const ir::View& v : op.view())
+    ir::for_each_operand(v, [&](int o) { found = found || values.contains(op.operands[static_cast<size_t>(o)]); });
+  return found;
+}
+
 bool is_loop(const ir::Op& op) { return op.code == OpCode::for_ || op.code == OpCode::parallel_loop; }
 
 }  // namespace
@@ -109,6 +117,7 @@ StepCosts::StepCosts(const Plan& p, const hw::CostModel& model, bool transfers, 
   }
   for (const ir::Body& b : p.module.bodies) {
     loaded_.clear();
+    from_memory_.clear();
     products_.clear();
     multiplied_.clear();
     same_ = transfers ? same_values(b.graph) : std::unordered_map<ir::ValueId, ir::ValueId>{};
@@ -189,6 +198,11 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
   StepCost& c = all_[step];
   attached_.emplace(&op, step);
   if (!op.results.empty() && same_.contains(op.results[0])) return;
+  const bool reads = (ir::info(op.code).effects & ir::kEffectRead) != 0,
+             follows = std::any_of(op.operands.begin(), op.operands.end(),
+                                   [&](ir::ValueId v) { return from_memory_.contains(v); });
+  if (reads || follows) from_memory_.insert(op.results.begin(), op.results.end());
+  if ((ir::info(op.code).effects & ir::kEffectAtomic) != 0 && indexed_by(op, from_memory_)) scattered_.insert(&op);
   const auto first = [&](ir::ValueId v) {
     const auto it = same_.find(v);
     return it == same_.end() ? v : it->second;

@@ -55,6 +55,8 @@ class StepCosts {
     const auto it = carried_.find(loop);
     return it == carried_.end() ? kNone : it->second;
   }
+  // Whether lists in memory say to which elements an atomic operation goes.
+  bool scattered(const ir::Op* op) const { return scattered_.contains(op); }
   // Bytes that a program's loads ahead take of shared memory, per stage.
   double ahead_bytes() const { return ahead_bytes_; }
   void add(const ir::Op&, hw::Unit, double seconds);  // whenever it runs
@@ -75,14 +77,15 @@ class StepCosts {
   bool transfers_, fetches_ahead_;
   std::vector<StepCost> all_;
   std::unordered_map<const ir::Op*, std::vector<Carried>> carried_;
-  std::unordered_set<const ir::Op*> counted_;        // `while` loops whose trips are counted
+  std::unordered_set<const ir::Op*> counted_;  // `while` loops whose trips are counted
+  std::unordered_set<const ir::Op*> scattered_;
   std::unordered_map<const ir::Op*, size_t> first_;  // step that names it
   std::unordered_map<const ir::Op*, double> rows_;   // of copies: StepCost::row_bytes
   std::vector<ir::LocId> lines_{-1};
   std::unordered_map<std::string, int> line_numbers_;
   std::unordered_map<ir::ValueId, bool> loaded_;       // of the graph that is walked
   std::unordered_map<ir::ValueId, ir::ValueId> same_;  // of that graph
-  std::unordered_set<ir::ValueId> products_;
+  std::unordered_set<ir::ValueId> products_, from_memory_;
   std::unordered_set<ir::ValueId> multiplied_;
   std::unordered_map<const ir::Op*, size_t> attached_;  // step that has its costs
   double ahead_bytes_ = 0;
@@ -91,6 +94,8 @@ class StepCosts {
 // Whether control, addresses or synchronisation of the kernel depend on values that only arithmetic on arrays, or
 // memory that copies and arrays fill, can tell. `where`: the line of the first such place.
 bool control_needs_values(const Plan&, ir::LocId* where);
+// Whether lists say to which elements atomic operations go: how long they take depends on where programs meet.
+bool atomics_go_by_lists(const Plan&);
 // Whether programs of a grid go different ways: control or synchronisation depends on their number.
 bool programs_differ(const Plan&);
 // Whether they do but for the number of trips of their loops.
