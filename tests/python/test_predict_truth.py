@@ -5,12 +5,14 @@ import pathlib
 import statistics
 import sys
 
+import jax
 import pytest
 
 import pallasim
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
+import time_families  # noqa: E402
 import time_truth  # noqa: E402
 
 
@@ -27,3 +29,32 @@ def test_predictions_are_near_measured_times():
     assert len(ratios) == 24
     assert statistics.mean(abs(r - 1) for r in ratios.values()) < 0.2, ratios
     assert all(0.5 < r < 2 for r in ratios.values()), ratios
+
+
+# Of the families of scripts/time_families.py so many rows each; the bound is what their mean error may be.
+@pytest.mark.parametrize("family, rows, bound", [("triton decode", 10, 0.2), ("triton histogram", 3, 0.3), ("triton log sum exp", 5, 0.25),
+                                                 ("triton rms norm", 5, 0.3), ("triton cumulative", 5, 0.25), ("triton embedding", 4, 0.35),
+                                                 ("triton int8 matmul", 4, 0.6)])
+def test_further_families_are_near_measured_times(family, rows, bound):
+    known = time_truth.read([str(ROOT / "tests" / "truth" / "families_h100_2712.json")])
+    errors = {}
+    for name, problem, config, f, shapes in time_truth.rows(2712, more=True):
+        row = known[time_truth.key_of(name, problem, config)]
+        if name != family or not row.get("seconds") or row["seconds"] > 3e-4 or len(errors) == rows:
+            continue
+        p = pallasim.predict(f, *shapes, chip="gpu-h100", sensitivity=False)
+        errors[time_truth.key_of(name, problem, config)] = p.seconds / row["seconds"] - 1
+    assert len(errors) == rows
+    assert statistics.mean(map(abs, errors.values())) < bound, errors
+
+
+def test_atomics_take_as_long_as_they_meet():
+    """With shapes alone nobody knows where; with the list the predicted time is that of the cache's units."""
+    make = time_families.histogram
+    f, (few,) = make(1 << 18, 64, 1024, 8)
+    _, (many,) = make(1 << 18, 65536, 1024, 8)
+    meet = pallasim.predict(f, few, chip="gpu-h100", sensitivity=False).seconds
+    apart = pallasim.predict(make(1 << 18, 65536, 1024, 8)[0], many, chip="gpu-h100", sensitivity=False).seconds
+    unknown = pallasim.predict(f, jax.ShapeDtypeStruct(few.shape, few.dtype), chip="gpu-h100", sensitivity=False).seconds
+    assert meet > 5 * apart
+    assert unknown < meet / 5
