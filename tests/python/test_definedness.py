@@ -168,8 +168,19 @@ def masked_and_replaced():
     return call(kernel, LONG[:, 0], out=X[0], compiler_params=pltriton.CompilerParams()), None
 
 
+def mask_of_padding():
+    """Beyond the array's edge nobody knows what the mask takes: what it would store there nobody sees."""
+    def kernel(x_ref, o_ref):
+        o_ref[...] = -x_ref[...]
+        pltpu.store(o_ref, x_ref[...], mask=x_ref[...] > 0)
+
+    spec = pl.BlockSpec((64, 128), lambda i: (i, 0))
+    return call(kernel, LONG, out=LONG, grid=2, in_specs=[spec], out_specs=spec), jnp.abs(LONG)
+
+
 SILENT = {(f, chip) for f in (chosen_away, chosen_away_late, truth_settled, times_nothing, rows_of_a_product, rows_moved,
-                              edge_of_an_array, edge_left_out_of_a_sum, accumulator_set_at_the_first_point, copied_along, scalar_chosen_away)
+                              edge_of_an_array, edge_left_out_of_a_sum, accumulator_set_at_the_first_point, copied_along, scalar_chosen_away,
+                              mask_of_padding)
           for chip in (TPU, GENERIC)} | {(masked_both_ways, GPU), (masked_and_replaced, GPU), (prefix_sums, GENERIC)}
 
 
@@ -210,6 +221,15 @@ def largest():
     def body(x_ref, o_ref, ref):
         v = ref[...]  # here
         o_ref[...] = jnp.broadcast_to(jnp.argmax(v, axis=0).astype(F32)[None], SHAPE)
+
+    return with_half(body)
+
+
+def taken_by_a_mask():
+    def body(x_ref, o_ref, ref):
+        o_ref[...] = x_ref[...]
+        taken = ref[...] > 0  # here
+        pltpu.store(o_ref, -x_ref[...], mask=taken)
 
     return with_half(body)
 
@@ -281,7 +301,7 @@ def shared_memory():
     return plgpu.kernel(kernel, out_type=jax.ShapeDtypeStruct(SHAPE, F32), scratch_types=[plgpu.SMEM(SHAPE, F32)])(X)
 
 
-REACHES = {(f, chip) for f in (all_of_it, two_lines_on, summed_up, contracted, largest, by_a_copy, in_a_scope, by_elements, edge_summed_up)
+REACHES = {(f, chip) for f in (all_of_it, two_lines_on, summed_up, contracted, largest, taken_by_a_mask, by_a_copy, in_a_scope, by_elements, edge_summed_up)
            for chip in (TPU, GENERIC)} | {(lanes_summed_up, GPU), (lanes_kept, GPU), (shared_memory, GPU)}
 
 

@@ -26,13 +26,22 @@ void check_taken(Thread& t, const Step& s, const GatherPayload& p, const GatherD
       shadow.decides(t, s, index[static_cast<size_t>(i)], Shadow::Decides::Address);
 }
 
+// Of an undefined mask over elements that all lie inside: the births of its lanes; empty where it is defined. What such
+// a lane loads or leaves is undefined, nothing else.
+Births undefined_mask(Thread& t, const Step& s, const GatherPayload& p, Shadow& shadow) {
+  if (!p.has_mask || !p.conditions.empty() || p.mode == Mode::Atomic || !Elements(t, &s, p).regular()) return {};
+  Births r;
+  shadow.memory(t.index, p.mask.buffer).load(view_of(t, p.mask, p.dims, p.mask_strides, 1), &r);
+  return r;
+}
+
 // What the elements of an access are chosen by decides where they lie.
-void check_choice(Thread& t, const Step& s, const GatherPayload& p, Shadow& shadow) {
+void check_choice(Thread& t, const Step& s, const GatherPayload& p, bool mask, Shadow& shadow) {
   const auto look = [&](const Addr& a, const std::vector<int64_t>& strides, int size, Shadow::Decides what) {
     const Birth b = shadow.memory(t.index, a.buffer).find(view_of(t, a, p.dims, strides, size));
     if (b != 0) shadow.decides(t, s, b, what);
   };
-  if (p.has_mask && p.conditions.empty()) look(p.mask, p.mask_strides, 1, Shadow::Decides::Mask);
+  if (mask && p.has_mask && p.conditions.empty()) look(p.mask, p.mask_strides, 1, Shadow::Decides::Mask);
   for (const GatherCondition& c : p.conditions)
     for (const uint32_t slot : {c.base, c.bound}) decide_by_slot(t, s, slot, Shadow::Decides::Mask, shadow);
   for (const GatherDim& g : p.ref_dims) {
@@ -106,24 +115,28 @@ class Access {
  public:
   Access(Thread& t, const Step& s, const GatherPayload& p, Shadow& shadow)
       : t_(t), s_(s), p_(p), shadow_(shadow), ref_(shadow.memory(t.index, p.ref.buffer)) {
-    check_choice(t, s, p, shadow);
+    choice_ = undefined_mask(t, s, p, shadow);
+    check_choice(t, s, p, choice_.empty(), shadow);
   }
 
   // Of each byte one.
   Births load() {
-    if (ref_.all_defined() && !leaves_any(t_, s_, p_) && !other_undefined()) return {};
+    if (choice_.empty() && ref_.all_defined() && !leaves_any(t_, s_, p_) && !other_undefined()) return {};
     Births r(static_cast<size_t>(arrays::count(p_.dims) * p_.size)), other;
     if (p_.has_other)
       shadow_.memory(t_.index, p_.other.buffer).load(view_of(t_, p_.other, p_.dims, p_.other_strides, p_.size), &other);
     visit(t_, s_, p_, Load{*this, r.data(), other.empty() ? nullptr : other.data()});
     shadow_.read(t_, s_, p_.ref.loc, &r);
+    choose(&r);
     return r;
   }
 
   void store(const Births& value) {
-    if (value.empty() && ref_.all_defined()) return;
+    if (choice_.empty() && value.empty() && ref_.all_defined()) return;
     visit(t_, s_, p_, Store{*this, value.empty() ? nullptr : value.data()});
+    if (!choice_.empty()) leave_or_store();
     shadow_.stored(t_, s_, p_.ref, value);
+    if (!choice_.empty()) shadow_.stored(t_, s_, p_.ref, choice_);
   }
 
   // Each element is read, combined with its operand and written, lane after lane: several may have the same one. What
@@ -137,6 +150,12 @@ class Access {
     return old;
   }
 
+  // Which of two values these lanes have nobody knows.
+  void choose(Births* r) const {
+    for (size_t i = 0; i < choice_.size(); ++i)
+      if (choice_[i] != 0) std::fill_n(r->begin() + static_cast<int64_t>(i) * p_.size, p_.size, choice_[i]);
+  }
+
   void dense(const Addr& a, const Births& births) {
     shadow_.memory(t_.index, a.buffer).store(view_of(t_, a, p_.dims, strides_, p_.size), births);
   }
@@ -148,6 +167,19 @@ class Access {
   }
 
  private:
+  // Whether these elements have the old value or the new one nobody knows.
+  void leave_or_store() {
+    const Elements all(t_, &s_, p_);
+    const std::byte* const base = t_.bases[p_.ref.buffer];
+    std::vector<int64_t> index(p_.dims.size());
+    size_t i = 0;
+    do {
+      if (choice_[i++] == 0) continue;
+      int64_t at = all.base() - base;
+      for (size_t d = 0; d < index.size(); ++d) at += index[d] * all.strides()[d] * p_.size;
+      ref_.set(at, at + p_.size, choice_[i - 1]);
+    } while (memory::next_index(index.data(), index.size(), p_.dims.data()));
+  }
   struct Load {
     Access& a;
     Birth* to;
@@ -206,6 +238,7 @@ class Access {
   Shadow& shadow_;
   Definedness& ref_;
   const std::vector<int64_t> strides_ = dense_strides(p_.dims);
+  Births choice_;  // see undefined_mask
   Birth outside_ = 0, masked_ = 0;
 };
 
@@ -228,6 +261,7 @@ void carry_gather(Thread& t, const Step& s, Shadow& shadow) {
       const Births given = listed(value, arrays::count(p.dims) * p.size);
       old.resize(given.size());
       visit(t, s, p, Left{old, given, p.size});
+      a.choose(&old);
     }
     a.dense(p.old, old);
   }
