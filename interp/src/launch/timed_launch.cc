@@ -180,9 +180,31 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
     };
     end += static_cast<double>(skipped_waves) * (at(2 * who.resident) - at(who.resident));
   }
+  if (gpu && r.run < r.programs) {
+    // Programs overlap more or less; what all of them share serves no faster for that.
+    const double scale = static_cast<double>(r.programs) / static_cast<double>(r.run) * r.sample.share;
+    for (const auto& [name, seconds] : shared_busy(clocks))
+      if (name != "SM port") end = std::max(end, f_("kernel_time") - f_("kernel_end") + seconds * scale);
+  }
   r.seconds = end + (gpu ? f_("kernel_end") : 0);
   if (out)
     describe(clocks, costs, r, r.programs > 0 ? static_cast<double>(r.programs) / static_cast<double>(r.run) : 1, out);
+  return r;
+}
+
+// Seconds that what is shared is busy, in the mean of those of a name.
+std::vector<std::pair<std::string, double>> TimedLaunch::shared_busy(const Clocks& c) {
+  std::vector<std::pair<std::string, std::pair<double, int>>> sums;
+  for (size_t i = 0; i < c.transfers().resources(); ++i) {
+    const std::string& name = c.transfers().name(static_cast<int>(i));
+    auto it = std::find_if(sums.begin(), sums.end(), [&](const auto& x) { return x.first == name; });
+    if (it == sums.end()) it = sums.insert(sums.end(), {name, {0, 0}});
+    it->second.first += c.transfers().busy(static_cast<int>(i));
+    ++it->second.second;
+  }
+  std::vector<std::pair<std::string, double>> r;
+  for (const auto& [name, sum] : sums)
+    if (sum.first > 0) r.emplace_back(name, sum.first / sum.second);
   return r;
 }
 
@@ -212,19 +234,10 @@ void TimedLaunch::describe(const Clocks& c, const StepCosts& costs, const TimedO
   for (int u = 0; u < hw::kUnits; ++u)
     if (const double busy = c.busy()[static_cast<size_t>(u)] * scale / everywhere; busy > 0)
       out->bounds.push_back({names[static_cast<size_t>(u)], busy, busy / whole});
-  std::vector<std::pair<std::string, std::pair<double, int>>> shared;
-  for (size_t i = 0; i < c.transfers().resources(); ++i) {
-    const std::string& name = c.transfers().name(static_cast<int>(i));
-    auto it = std::find_if(shared.begin(), shared.end(), [&](const auto& x) { return x.first == name; });
-    if (it == shared.end()) it = shared.insert(shared.end(), {name, {0, 0}});
-    it->second.first += c.transfers().busy(static_cast<int>(i));
-    ++it->second.second;
+  for (const auto& [name, sum] : shared_busy(c)) {
+    const double seconds = sum * scale * r.sample.share;
+    out->bounds.push_back({name, seconds, seconds / whole});
   }
-  for (const auto& [name, sum] : shared)
-    if (sum.first > 0) {
-      const double seconds = sum.first * scale * r.sample.share / sum.second;
-      out->bounds.push_back({name, seconds, seconds / whole});
-    }
   sort_shares(out);
 
   for (size_t i = 1; i < costs.lines().size(); ++i) {

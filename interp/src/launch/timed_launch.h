@@ -49,6 +49,7 @@ class TimedLaunch {
   void find_residency(const StepCosts&, const Pressure&, Population*, double* per_core);
   void spill(const Pressure&, StepCosts*);
   void take_sample(Population*, ClockSettings*, Sample*) const;
+  static std::vector<std::pair<std::string, double>> shared_busy(const Clocks&);
   void describe(const Clocks&, const StepCosts&, const TimedOutcome&, double scale, Prediction*) const;
   const LaunchInTime& l_;
   const hw::TimingFigures& f_;
