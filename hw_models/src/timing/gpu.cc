@@ -70,6 +70,12 @@ class Gpu : public CostModel {
     return w;
   }
 
+  double side_by_side(const ir::Op& op, const ir::Graph& g) const override {
+    const ir::Type* t = operand_type(op, g, 1);
+    if (!triton_ || !t || t->is_scalar()) return 1;
+    return static_cast<double>(triton_->side_by_side(*t, triton_->is_of_a_product(op.operands[1], g)));
+  }
+
   Work staged(double bytes) const override {
     Work w;
     busy(w, Unit::Access) = bytes / f_("smem_read_rate") * cycle_;

@@ -90,6 +90,17 @@ TritonLayouts::Reduction TritonLayouts::of_product(const ir::Type& t, bool along
   return {per(t.dims[1].size / w.columns, 4), 3, w.rows};
 }
 
+int64_t TritonLayouts::side_by_side(const ir::Type& t, bool of_a_product) const {
+  if (of_a_product) return 2;
+  return std::clamp<int64_t>(128 / std::max(8, ir::bit_width(t.dtype)), 1,
+                             std::max<int64_t>(1, t.num_elements() / (kLanes * warps_)));
+}
+
+bool TritonLayouts::is_of_a_product(ir::ValueId v, const ir::Graph& g) const {
+  const auto it = products_.find(&g);
+  return it != products_.end() && it->second.contains(v);
+}
+
 // Lanes, then warps, lie along the last dimension as far as it reaches, with up to 16 bytes each. `last`: it is
 // reduced; `others`: so are all others.
 TritonLayouts::Reduction TritonLayouts::of_block(const ir::Type& t, bool last, bool others) const {
@@ -115,9 +126,7 @@ std::optional<TritonLayouts::Reduction> TritonLayouts::reduction(const ir::Op& o
   for (int64_t d = 0; d < rank; ++d)
     if (std::none_of(axes->items.begin(), axes->items.end(), [&](const ir::Attr& a) { return a.i == d; }))
       kept *= t->dims[static_cast<size_t>(d)].size;
-  const auto it = products_.find(&g);
-  const bool of_a_product = it != products_.end() && it->second.contains(op.operands[0]);
-  if (of_a_product && rank == 2 && axes->items.size() == 1) return of_product(*t, last);
+  if (is_of_a_product(op.operands[0], g) && rank == 2 && axes->items.size() == 1) return of_product(*t, last);
   return of_block(*t, last, kept == 1);
 }
 

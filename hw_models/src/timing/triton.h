@@ -32,6 +32,10 @@ class TritonLayouts {
   // Of an operation that reduces axes of its operand; nothing where that is no array.
   std::optional<Reduction> reduction(const ir::Op&, const ir::Graph&) const;
 
+  // Elements side by side that a lane has of an array of this type; of a product's result two.
+  int64_t side_by_side(const ir::Type&, bool of_a_product) const;
+  bool is_of_a_product(ir::ValueId v, const ir::Graph& g) const;
+
  private:
   void look(const ir::Region&, const ir::Graph&);
   Reduction of_product(const ir::Type&, bool along_rows) const;

@@ -14,8 +14,9 @@ class AtomicUnits {
   AtomicUnits(const hw::TimingFigures&, double share);
   // What arrays of indices are: computed; without values, elements far from each other or beside each other.
   enum class Indices : uint8_t { Known, Scattered, Rows };
-  // What an atomic step asks for, `times` of it from `now` on; returns when the last of it is done.
-  double take(Thread&, const Step&, Indices, double now, double times);
+  // What an atomic step asks for, `times` of it from `now` on; returns when the last of it is done. `side_by_side`: how
+  // often a lane asks for elements beside each other, each time for one.
+  double take(Thread&, const Step&, Indices, double side_by_side, double now, double times);
   double free() const;  // when nothing is left to do
 
  private:

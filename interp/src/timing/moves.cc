@@ -163,10 +163,9 @@ void Clocks::next_loads(const Thread& t, Clock& c, const Clock::Trips& loop, int
 void Clocks::atomic(Thread& t, Clock& c, const Step& s, int line) {
   AtomicUnits& units = atomics_[static_cast<size_t>(ex_.device_of(t))];
   using Indices = AtomicUnits::Indices;
-  const Indices indices = ex_.makes_values                               ? Indices::Known
-                          : costs_.scattered(ex_.plan->ops_of(s).back()) ? Indices::Scattered
-                                                                         : Indices::Rows;
-  const double end = units.take(t, s, indices, c.at, c.inner * c.outer);
+  const ir::Op* op = ex_.plan->ops_of(s).back();
+  const Indices indices = ex_.makes_values ? Indices::Known : costs_.scattered(op) ? Indices::Scattered : Indices::Rows;
+  const double end = units.take(t, s, indices, costs_.side_by_side(op), c.at, c.inner * c.outer);
   Flight f;
   f.thread = t.index;
   f.line = line;

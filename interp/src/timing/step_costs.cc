@@ -202,7 +202,10 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
              follows = std::any_of(op.operands.begin(), op.operands.end(),
                                    [&](ir::ValueId v) { return from_memory_.contains(v); });
   if (reads || follows) from_memory_.insert(op.results.begin(), op.results.end());
-  if ((ir::info(op.code).effects & ir::kEffectAtomic) != 0 && indexed_by(op, from_memory_)) scattered_.insert(&op);
+  if ((ir::info(op.code).effects & ir::kEffectAtomic) != 0) {
+    if (indexed_by(op, from_memory_)) scattered_.insert(&op);
+    side_by_side_[&op] = model_.side_by_side(op, *scope.graph);
+  }
   const auto first = [&](ir::ValueId v) {
     const auto it = same_.find(v);
     return it == same_.end() ? v : it->second;

@@ -57,6 +57,11 @@ class StepCosts {
   }
   // Whether lists in memory say to which elements an atomic operation goes.
   bool scattered(const ir::Op* op) const { return scattered_.contains(op); }
+  // How often a lane of one asks for elements side by side (CostModel::side_by_side).
+  double side_by_side(const ir::Op* op) const {
+    const auto it = side_by_side_.find(op);
+    return it == side_by_side_.end() ? 1 : it->second;
+  }
   // Bytes that a program's loads ahead take of shared memory, per stage.
   double ahead_bytes() const { return ahead_bytes_; }
   void add(const ir::Op&, hw::Unit, double seconds);  // whenever it runs
@@ -79,6 +84,7 @@ class StepCosts {
   std::unordered_map<const ir::Op*, std::vector<Carried>> carried_;
   std::unordered_set<const ir::Op*> counted_;  // `while` loops whose trips are counted
   std::unordered_set<const ir::Op*> scattered_;
+  std::unordered_map<const ir::Op*, double> side_by_side_;
   std::unordered_map<const ir::Op*, size_t> first_;  // step that names it
   std::unordered_map<const ir::Op*, double> rows_;   // of copies: StepCost::row_bytes
   std::vector<ir::LocId> lines_{-1};

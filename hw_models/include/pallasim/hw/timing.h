@@ -102,6 +102,8 @@ class CostModel {
   virtual Work product(const ProductShape&) const = 0;
   // Of so many bytes in registers that go through shared memory to a product.
   virtual Work staged(double bytes) const { return (void)bytes, Work{}; }
+  // Elements side by side of an atomic operation that one lane has: it asks for them one after the other.
+  virtual double side_by_side(const ir::Op&, const ir::Graph&) const { return 1; }
   Overlap overlap = Overlap::InOrder;
   double issue_share = 1;       // of a core's units that one thread can keep busy
   double behind_a_product = 1;  // what an addition costs that a multiplication's result goes to, as a part of another
