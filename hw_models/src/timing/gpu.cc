@@ -102,7 +102,9 @@ class Gpu : public CostModel {
     if (sort == Sort::Convert && (t->dtype == DType::BF16 || ir::bit_width(t->dtype) == 8)) figure = "convert_bf16";
     if (sort == Sort::Divide && !ir::is_float(t->dtype)) figure = "integer";
     const double packed = sort == Sort::Simple && ir::is_float(t->dtype) && ir::bit_width(t->dtype) == 16 ? 2 : 1;
-    const double wide = ir::bit_width(t->dtype) == 64 && ir::is_float(t->dtype) ? 2 : 1;
+    const double wide = sort == Sort::Move ? std::max(8, ir::bit_width(t->dtype)) / 32.0
+                        : ir::bit_width(t->dtype) == 64 && ir::is_float(t->dtype) ? 2
+                                                                                  : 1;
     const double special = f_.value_or("sfu_" + figure, 0);
     busy(w, Unit::Special) = special * n / f_("mufu_rate") * cycle_;
     busy(w, sort == Sort::Move || sort == Sort::Scan ? Unit::Access : Unit::Vector) =
