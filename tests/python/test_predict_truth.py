@@ -1,6 +1,7 @@
 """Predictions beside times that a GPU took: what judges them is no part of the emulator. Rows that a seed made up; docs/time.md has all of them."""
 from __future__ import annotations
 
+import json
 import pathlib
 import statistics
 import sys
@@ -58,3 +59,18 @@ def test_atomics_take_as_long_as_they_meet():
     unknown = pallasim.predict(f, jax.ShapeDtypeStruct(few.shape, few.dtype), chip="gpu-h100", sensitivity=False).seconds
     assert meet > 5 * apart
     assert unknown < meet / 5
+
+
+def test_as_many_programs_lie_on_an_sm_as_the_compiler_allows():
+    """Registers and shared memory that Triton's compiler took, of products and attentions (tests/truth/registers_h200.json)."""
+    makes = {"triton attention": time_truth.attention, "triton matmul": time_truth.matmul}
+    rows = json.loads((ROOT / "tests" / "truth" / "registers_h200.json").read_text())["rows"]
+    right = 0
+    for r in rows:
+        problem = r["problem"] | ({"heads": 64} if "heads" in r["problem"] else {})  # so many programs that places count
+        f, args = makes[r["family"]](**problem | r["config"])
+        p = pallasim.predict(f, *args, chip="gpu-h200", sensitivity=False, sample=True)[0]
+        registers = -(-r["registers"] // 8) * 8 * 32 * r["config"]["warps"]
+        places = min(64 // r["config"]["warps"], 65536 // registers, 233472 // (r["shared"] + 1024))
+        right += p.resident == min(132 * places, p.programs)
+    assert right >= 0.9 * len(rows), (right, len(rows))

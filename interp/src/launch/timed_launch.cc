@@ -44,9 +44,15 @@ void TimedLaunch::find_residency(const StepCosts& costs, const Pressure& pressur
   hw::BlockNeeds needs = hw::block_needs(l_.plan.module);
   if (by_itself(l_.plan)) {
     const int64_t stages = parameter(l_.plan.module, "num_stages", 3);
-    if (costs.ahead_bytes() > 0)
-      needs.smem_bytes = static_cast<int64_t>(costs.ahead_bytes()) * std::max<int64_t>(stages, 1);
-    needs.regs_per_thread = static_cast<int64_t>(std::clamp(pressure.needed(), 32.0, 255.0));
+    // Tensor cores from Hopper on read their operands there.
+    const bool operands = !chip.compute_capability.starts_with("8.");
+    const double bytes = costs.ahead_bytes() * static_cast<double>(std::max<int64_t>(stages, 1)) +
+                         (operands ? costs.operand_bytes() : 0);
+    if (bytes > 0) needs.smem_bytes = static_cast<int64_t>(bytes);
+    const double lanes = 32.0 * static_cast<double>(std::max<int64_t>(needs.warps, 1));
+    constexpr int64_t kUnit = 8;  // registers are given in such numbers
+    const auto taken = static_cast<int64_t>(std::clamp(pressure.taken(costs.addresses(lanes)), 16.0, 255.0));
+    needs.regs_per_thread = (taken + kUnit - 1) / kUnit * kUnit;
   } else if (std::any_of(l_.plan.module.bodies.begin(), l_.plan.module.bodies.end(),
                          [](const ir::Body& b) { return shares_registers(b.graph.region); })) {
     constexpr int64_t kUnit = 8;  // registers are given in such numbers

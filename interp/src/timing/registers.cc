@@ -25,6 +25,10 @@ class Liveness {
     count_uses(g_.region);
     settle(g_.region);
     walk(g_.region, {});
+    most_.outside = taken_[0] / 4 / threads_;
+    most_.inside = taken_[1] / 4 / threads_;
+    most_.products = !products_.empty();
+    most_.loops = loops_;
     return most_;
   }
 
@@ -63,13 +67,13 @@ class Liveness {
       for (const ir::Region& x : op.regions) {
         settle(x);
         for (size_t i = 0; !x.ops.empty() && i < op.results.size() && i < x.ops.back().operands.size(); ++i)
-          if (bytes(x.ops.back().operands[i]) > 0) place_[op.results[i]] = place_of(x.ops.back().operands[i]);
+          if (bytes(x.ops.back().operands[i]) > 0) lies_where(op.results[i], x.ops.back().operands[i]);
       }
       if (op.code == OpCode::store && in_registers(op.operands[0]) && bytes(op.operands[1]) > 0)
-        place_[op.operands[0]] = place_of(op.operands[1]);
+        lies_where(op.operands[0], op.operands[1]);
       if (op.results.empty() || !op.regions.empty()) continue;
       if (const auto it = same_.find(op.results[0]); it != same_.end()) {
-        place_[op.results[0]] = place_of(it->second);
+        lies_where(op.results[0], it->second);
         if (loaded_.contains(it->second)) loaded_.insert(op.results[0]);
         continue;
       }
@@ -79,11 +83,11 @@ class Liveness {
         case OpCode::broadcast_in_dim: free_.insert(op.results[0]); continue;
         case OpCode::optimization_barrier:
         case OpCode::layout_cast:
-          for (size_t i = 0; i < op.results.size(); ++i) place_[op.results[i]] = place_of(op.operands[i]);
+          for (size_t i = 0; i < op.results.size(); ++i) lies_where(op.results[i], op.operands[i]);
           continue;
         case OpCode::slice:  // a part of what is there
         case OpCode::reshape:
-          if (bytes(op.operands[0]) > 0) place_[op.results[0]] = place_of(op.operands[0]);
+          if (bytes(op.operands[0]) > 0) lies_where(op.results[0], op.operands[0]);
           continue;
         case OpCode::dot_general:
           products_.insert(op.results[0]);
@@ -96,7 +100,7 @@ class Liveness {
         case OpCode::get:
         case OpCode::masked_load:
         case OpCode::wgmma_accumulator_deref:
-          if (in_registers(op.operands[0])) place_[op.results[0]] = place_of(op.operands[0]);
+          if (in_registers(op.operands[0])) lies_where(op.results[0], op.operands[0]);
           else loaded_.insert(op.results[0]);
           continue;
         default: break;
@@ -106,7 +110,7 @@ class Liveness {
       // A tensor core adds a product to what is there.
       if (op.code == OpCode::add)
         for (const size_t i : {0, 1})
-          if (products_.contains(op.operands[i])) place_[op.operands[i]] = place_of(op.operands[1 - i]);
+          if (products_.contains(op.operands[i])) lies_where(op.operands[i], op.operands[1 - i]);
       if (ir::info(op.code).family != ir::Family::Elementwise && op.code != OpCode::convert) continue;
       const auto largest = std::max_element(op.operands.begin(), op.operands.end(),
                                             [&](ValueId a, ValueId b) { return bytes(a) < bytes(b); });
@@ -114,12 +118,50 @@ class Liveness {
     }
   }
 
+  void lies_where(ValueId v, ValueId other) {
+    place_[v] = place_of(other);
+    own_[v] = own_place_of(other);
+  }
+
   ValueId place_of(ValueId v) const {
     const auto it = place_.find(v);
     return it == place_.end() ? v : it->second;
   }
 
+  // Where a value lies if what arithmetic makes lies beside what it is made of.
+  ValueId own_place_of(ValueId v) const {
+    const auto it = own_.find(v);
+    return it == own_.end() ? v : it->second;
+  }
+
+  // As bytes(), and what rows of products have: four lanes one of them.
+  double taken_bytes(ValueId v) const {
+    const ir::Type* t = g_.type(v);
+    const bool row = !products_.empty() && !t->is_ref && t->is_static() && t->dims.size() == 1 &&
+                     static_cast<double>(t->num_elements()) <= threads_ && t->dtype != ir::DType::Bool;
+    return row && !free_.contains(v) ? 4.0 * static_cast<double>(t->num_bytes()) : bytes(v);
+  }
+
+  void look_taken(const ir::Op& op, const Live& live) {
+    std::map<ValueId, double> places;
+    const auto is_carried = [&](ValueId v) {  // into a loop whose results are counted
+      return std::any_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) {
+        return std::find(r.args.begin(), r.args.end(), v) != r.args.end();
+      });
+    };
+    for (const ValueId v : live) {
+      if (later_.contains(v) || is_carried(v)) continue;
+      double& b = places[own_place_of(v)];
+      b = std::max(b, taken_bytes(v));
+    }
+    double all = 0;
+    for (const auto& [at, b] : places) all += b;
+    double& most = taken_[depth_ > 0];
+    most = std::max(most, all);
+  }
+
   void look(const ir::Op& op, const Live& live) {
+    look_taken(op, live);
     std::map<ValueId, double> places;
     for (const ValueId v : live) {
       double& b = places[place_of(v)];
@@ -152,11 +194,14 @@ class Liveness {
           if (in_registers(v)) held.insert(v);
       const bool loop = op.code == OpCode::for_ || op.code == OpCode::parallel_loop || op.code == OpCode::while_;
       depth_ += loop;
+      loops_ = loops_ || loop;
+      if (loop) later_.insert(op.results.begin(), op.results.end());
       for (const ir::Region& x : op.regions) {
         const Live first = walk(x, held);
         inner.insert(first.begin(), first.end());
       }
       depth_ -= loop;
+      for (const ValueId v : op.results) later_.erase(v);
       live = std::move(inner);
       for (const ValueId v : op.results) live.insert(v);
       look(op, live);
@@ -164,7 +209,7 @@ class Liveness {
       for (const ir::Region& x : op.regions)
         for (const ValueId v : x.args) live.erase(v);
       for (const ValueId v : op.operands)
-        if (bytes(v) > 0) live.insert(v);
+        if (taken_bytes(v) > 0) live.insert(v);
     }
     registers_ = registers;
     return live;
@@ -178,7 +223,10 @@ class Liveness {
   const ir::Graph& g_;
   double threads_;
   std::set<ValueId> free_, loaded_, products_;
-  std::unordered_map<ValueId, ValueId> place_, same_;
+  std::set<ValueId> later_;  // results of the loops around: what they carry from trip to trip is counted in their place
+  bool loops_ = false;
+  double taken_[2] = {};  // bytes, outside of loops and within
+  std::unordered_map<ValueId, ValueId> place_, own_, same_;
   std::unordered_map<ValueId, int> uses_;
   int64_t registers_ = 255;
   int depth_ = 0, most_depth_ = 0;  // of loops

@@ -1,5 +1,7 @@
 // How many registers the values of a GPU's threads take at a time.
 #pragma once
+#include <algorithm>
+
 #include "../plan/plan.h"
 
 namespace pallasim::interp {
@@ -15,6 +17,19 @@ struct Pressure {
   double needed() const { return threads > 0 ? bytes / 4 / threads + kOthers : 0; }
   bool spills() const { return needed() > static_cast<double>(registers); }
   static constexpr double kOthers = 32;
+
+  // Where registers suffice a compiler takes more: what still is to be used stays beside what was made of it, and each
+  // lane has the values of rows of products (of which four lanes have one row). Registers of a lane, the most outside
+  // of loops and within them.
+  double outside = 0, inside = 0;
+  bool products = false, loops = false;
+  // `addresses`: of what loops with products load. Measured: those that ptxas gave to 36 products and attentions of
+  // Triton, rows of softmax and sums on an H100 (docs/time.md).
+  double taken(double addresses) const {
+    const double within = inside + (products ? kBase + kPerAddress * addresses : kOthers);
+    return std::max(kBase + outside, loops ? within : 0);
+  }
+  static constexpr double kBase = 16, kPerAddress = 3;
 };
 
 // Accumulators of products and values that are read later. What arithmetic makes of a value lies where that was, as it

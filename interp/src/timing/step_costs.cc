@@ -122,7 +122,8 @@ StepCosts::StepCosts(const Plan& p, const hw::CostModel& model, bool transfers, 
     multiplied_.clear();
     same_ = transfers ? same_values(b.graph) : std::unordered_map<ir::ValueId, ir::ValueId>{};
     find_counting(b.graph.region, b.graph);
-    walk(b.graph.region, {&b.graph, nullptr, false});
+    ahead_.clear();
+    walk(b.graph.region, {&b.graph, nullptr, false, false});
   }
   for (const Step& s : p.steps)
     for (const ir::Op* op : p.ops_of(s))
@@ -169,10 +170,11 @@ void StepCosts::walk(const ir::Region& r, const Scope& scope) {
     Scope inner = scope;
     if (is_loop(op) || counted_.contains(&op)) {
       inner.loop = &op;
-      inner.ahead = fetches_ahead_ && std::any_of(op.regions.begin(), op.regions.end(), has_product);
+      inner.products = std::any_of(op.regions.begin(), op.regions.end(), has_product);
+      inner.ahead = fetches_ahead_ && inner.products;
     } else if (op.code == OpCode::while_) {
       inner.loop = nullptr;
-      inner.ahead = false;
+      inner.ahead = inner.products = false;
     }
     for (const ir::Region& x : op.regions) walk(x, inner);
   }
@@ -218,6 +220,10 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
     if (loaded_.contains(first(v))) c.uses.push_back(first(v)), c.empty = false;
   if ((ir::info(op.code).effects & ir::kEffectAsync) != 0) rows_[&op] = tile_row(op, *scope.graph);
   hw::Work w = model_.of(op, *scope.graph);
+  if (transfers_ && op.code == OpCode::dot_general)
+    for (const ir::ValueId v : op.operands)
+      if (loaded_.contains(first(v)) && ahead_.insert(first(v)).second)
+        operand_bytes_ += static_cast<double>(scope.graph->type(v)->num_bytes());
   if (transfers_ && !fetches_ahead_ && op.code == OpCode::dot_general) {
     double bytes = 0;
     for (const ir::ValueId v : op.operands)
@@ -234,7 +240,9 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
     if (scope.ahead && l.value >= 0) {
       l.loop = scope.loop;
       ahead_bytes_ += w.bytes;
+      ahead_.insert(l.value);
     }
+    if (scope.products && l.value >= 0) (l.row >= l.bytes ? boxes_ : apart_bytes_) += l.row >= l.bytes ? 1 : l.bytes;
     c.loads.push_back(l);
     c.empty = false;
   }

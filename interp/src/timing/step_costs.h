@@ -64,13 +64,18 @@ class StepCosts {
   }
   // Bytes that a program's loads ahead take of shared memory, per stage.
   double ahead_bytes() const { return ahead_bytes_; }
+  // And operands of products that lie there as long as it runs.
+  double operand_bytes() const { return operand_bytes_; }
+  // Of what loops with products load: addresses that a lane of so many has. What lies side by side has one, else each
+  // 16 bytes, which one instruction fetches.
+  double addresses(double lanes) const { return boxes_ + apart_bytes_ / (16 * lanes); }
   void add(const ir::Op&, hw::Unit, double seconds);  // whenever it runs
 
  private:
   struct Scope {
     const ir::Graph* graph;
     const ir::Op* loop;
-    bool ahead;
+    bool ahead, products;  // of the loop: its compiler fetches ahead there; it has products
   };
   void walk(const ir::Region&, const Scope&);
   void attach(const ir::Op&, const Scope&, size_t step);
@@ -94,7 +99,8 @@ class StepCosts {
   std::unordered_set<ir::ValueId> products_, from_memory_;
   std::unordered_set<ir::ValueId> multiplied_;
   std::unordered_map<const ir::Op*, size_t> attached_;  // step that has its costs
-  double ahead_bytes_ = 0;
+  std::unordered_set<ir::ValueId> ahead_;  // values that are fetched ahead, or counted among operand_bytes_
+  double ahead_bytes_ = 0, operand_bytes_ = 0, boxes_ = 0, apart_bytes_ = 0;
 };
 
 // Whether control, addresses or synchronisation of the kernel depend on values that only arithmetic on arrays, or
