@@ -161,7 +161,9 @@ class Liveness {
   }
 
   void look(const ir::Op& op, const Live& live) {
-    look_taken(op, live);
+    // Behind loops arithmetic goes element by element: what it makes of one need not lie beside all the others.
+    const bool elementwise = ir::info(op.code).family == ir::Family::Elementwise || op.code == OpCode::convert;
+    if (depth_ > 0 || !elementwise) look_taken(op, live);
     std::map<ValueId, double> places;
     for (const ValueId v : live) {
       double& b = places[place_of(v)];
