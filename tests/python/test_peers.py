@@ -152,8 +152,7 @@ def test_a_cluster_that_nobody_asks_for_is_lost():
 def test_a_request_behind_one_that_got_none():
     """PTX leaves it undefined once the CTA has read that there is none; here it gets none again."""
     def kernel(o, answer, bar):
-        @pl.loop(0, 2)
-        def _(_):
+        for _ in range(2):
             plgpu.try_cluster_cancel(answer, bar)
             plgpu.barrier_wait(bar)
             (_, given) = plgpu.query_cluster_cancel(answer, ("a",))
