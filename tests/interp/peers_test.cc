@@ -225,6 +225,60 @@ TEST(LaunchControl, AnAnswerThatNobodyReadsIsAClusterThatIsLost) {
   EXPECT_NE(all.find("claims.py:5"), std::string::npos) << all;
 }
 
+std::string told(const Outcome& r) {
+  std::string all;
+  for (const ir::Diagnostic& d : r.report.findings) all += ir::render(d);
+  return all;
+}
+
+// The same where the CTAs of a cluster do not ask together, and warpgroups do or do not.
+std::string asking(const std::string& axes) {
+  return edited(std::string(kClaims), "barrier = view($1, [index(0)])} @0",
+                "barrier = view($1, [index(0)]), collective_axes = [" + axes + "]} @0");
+}
+
+TEST(LaunchControl, AxesThatAreNamedAskTogether) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    Options o = on(4, seed % 3 == 2);
+    if (seed) o.random_seed = seed;
+    const Outcome r = run(asking("[\"x\"], \"wg\""), {}, o);
+    EXPECT_EQ(told(r), "");
+    const auto done = r.results[0].as<int32_t>();
+    for (size_t n = 0; n < done.size(); ++n) EXPECT_EQ(done[n], static_cast<int32_t>(n / 4));
+  }
+}
+
+// Each CTA asks, and both get both answers. Where no cluster is left all is well, but for bytes that nobody expects;
+// else one of two clusters is lost.
+TEST(LaunchControl, CtasThatAskByThemselvesLoseClusters) {
+  const Outcome room = run(asking("\"wg\""), {}, on(14));
+  ASSERT_EQ(room.results.size(), 2U);
+  const auto done = room.results[0].as<int32_t>();
+  for (size_t n = 0; n < done.size(); ++n) EXPECT_EQ(done[n], static_cast<int32_t>(n / 4));
+  EXPECT_EQ(told(room).find("is lost"), std::string::npos) << told(room);
+  const std::string lost = told(run(asking("\"wg\""), {}, on(2)));
+  EXPECT_NE(lost.find("cluster (1) is lost: a request took it, and another answer came over the one that said so"),
+            std::string::npos)
+      << lost;
+  EXPECT_NE(lost.find("claims.py:5"), std::string::npos) << lost;
+  EXPECT_NE(lost.find("cluster_axes"), std::string::npos) << lost;
+}
+
+// Of each warpgroup: one expects the bytes of two answers, and the second one lies where the first one did.
+TEST(LaunchControl, WarpgroupsThatAskByThemselvesLoseClusters) {
+  const std::string lost = told(run(asking("\"x\""), {}, on(2)));
+  EXPECT_NE(lost.find("is lost: a request took it, and another answer came over"), std::string::npos) << lost;
+}
+
+TEST(LaunchControl, ARequestBehindOneThatGotNone) {
+  const std::string text = edited(asking("\"x\", \"wg\""), "yield %17, %19\n",
+                                  "try_cluster_cancel %7, %8 {result = view($0, []), barrier = view($1, [index(0)])} @0\n"
+                                  "      barrier_wait %8 {barrier = view($0, [index(0)])}\n"
+                                  "      yield %17, %19\n");
+  const std::string vain = told(run(text, {}, on(14)));
+  EXPECT_NE(vain.find("PS-CLU-002"), std::string::npos) << vain;
+}
+
 // Four warps of the second warpgroup; one of them waits for what nobody does.
 constexpr std::string_view kWarps = R"(pallasim-ir 1
 module "warps" {machine = mosaic_gpu}

@@ -123,6 +123,7 @@ void Clusters::part() {
                                                    &Clusters::scatters,
                                                    &Clusters::leader_tracked,
                                                    &Clusters::semaphores,
+                                                   &Clusters::warps,
                                                    &Clusters::tensor_product,
                                                    &Clusters::tensor_product,
                                                    &Clusters::tensor_copies,

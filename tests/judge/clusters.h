@@ -124,12 +124,21 @@ class Clusters {
   void end(const std::string& head);
   void changed_source(const std::string& o, const std::string& at, const std::string& value,
                       const std::function<void()>& use);
+  // Makes the request of a slot; reads its answer into two values.
+  using Ask = std::function<void(const std::string& slot)>;
+  using Answer = std::function<void(const std::string& slot, const std::string& next, const std::string& given)>;
   void write_claims();
+  void do_work(const std::string& o, const std::string& now);
+  void ask_in_turn(const std::string& o, const std::string& used, const Ask&, const Answer&);
+  void ask_ahead(const std::string& o, const std::string& used, const Ask&, const Answer&);
+  std::string who_ask(bool alone);
   void head_of_mesh(std::string* head);
   void part(), ring(), exchange(), peer_store(), atomics(), named(), product(), chain();
   // clusters_bulk.cc
   void ring_in_loop(), bulk_stores(), reductions(), products_in_flight(), expected_bytes(), polling(), predicated();
   void gathers(), scatters(), leader_tracked(), semaphores();
+  // clusters_warps.cc
+  void warps();
   // clusters_peers.cc
   void between_devices();
   void meet_devices(const std::string& sem);

@@ -122,17 +122,61 @@ void Clusters::between_devices() {
 void Clusters::write_claims() {
   term("cluster launch control");
   grid_ = 2 + below(5), x_ = 1 + below(2), y_ = 1 + below(2), wgs_ = 1 + below(2);
+  const bool alone = one_in(3), ahead = one_in(2);
   const std::string o = output(fmt::format("i32[{}{},16]", each(), wgs_)), answer = fresh(), bar = fresh(),
-                    used = fresh();
-  line(
-      "run_scoped {{collective = [\"wg\"], transforms = [[], [], []], allocs = [none, {{num_arrivals = {}}}, "
-      "{{num_arrivals = {}, collective_axes = [[\"x\", \"y\"]]}}]}} (",
-      wgs_, wgs_);
-  line(
-      "    {} \"answer\": ref<i8[16], gsmem, cta>, {} \"bar\": ref<mbarrier[1], gsmem, cta>, {} \"used\": "
-      "ref<cluster_barrier[1], gsmem, cta>) {{",
-      answer, bar, used);
+                    used = fresh(), how = who_ask(alone);
+  line("run_scoped {{collective = [\"wg\"], transforms = [[], [], []], allocs = [none, {{num_arrivals = {}}},",
+       alone ? 1 : wgs_);
+  line("    {{num_arrivals = {}, collective_axes = [[\"x\", \"y\"]]}}]}} ({} \"answer\": ref<i8[2,16], gsmem, cta>,",
+       wgs_, answer);
+  line("    {} \"bar\": ref<mbarrier[2], gsmem, cta>, {} \"used\": ref<cluster_barrier[1], gsmem, cta>) {{", bar, used);
   ++depth_;
+  const auto ask = [&](const std::string& slot) {
+    const auto request = [&] {
+      line("try_cluster_cancel {}, {}, {} {{result = view($0, [index($2, slice(0, 16))]), barrier = view($1,", answer,
+           bar, slot);
+      line("  [index($2)]){}}}", how);
+    };
+    if (alone) only(0, request);
+    else request();
+  };
+  const auto read = [&](const std::string& slot, const std::string& next, const std::string& given) {
+    line("barrier_wait {}, {} {{barrier = view($0, [index($1)])}}", bar, slot);
+    line("{}, {} = query_cluster_cancel {}, {} {{result = view($0, [index($1, slice(0, 16))]), grid_names = [\"i\"]}}",
+         next, given, answer, slot);
+    line("  : i32[], bool[]");
+  };
+  if (ahead) ask_ahead(o, used, ask, read);
+  else ask_in_turn(o, used, ask, read);
+  close();
+  std::string head;
+  head_of_mesh(&head);
+  Clusters::end(head);
+}
+
+// Along which axes threads and CTAs ask together: all, said or not; those that are more than one; `alone`: the first
+// warpgroup of each CTA asks, and no other one.
+std::string Clusters::who_ask(bool alone) {
+  if (!alone && one_in(2)) return "";
+  term(alone ? "requests of one warpgroup" : "requests along named axes");
+  std::vector<std::string> names;
+  for (const auto& [name, size] : {std::pair{"\"x\"", x_}, std::pair{"\"y\"", y_}, std::pair{"\"wg\"", wgs_}})
+    if (size > 1 ? !(alone && name == std::string("\"wg\"")) : one_in(2)) names.push_back(name);
+  return fmt::format(", collective_axes = [{}]", fmt::join(names, ", "));
+}
+
+// The work of cluster `now`.
+void Clusters::do_work(const std::string& o, const std::string& now) {
+  const std::string row = fresh(), by = fresh(), v = fresh(), w = fresh();
+  line("{} = rem {}, %c6 : i32[]", row, now);
+  line("{} = get %0, {}, %wg {{view = [index($1, $2, slice(0, 16))]}} : i32[16]", v, row);
+  line("{} = broadcast_in_dim {} {{dims = []}} : i32[16]", by, now);
+  line("{} = add {}, {} : i32[16]", w, v, by);
+  line("store {}, {}, {}, %x, %y, %wg {{view = [index($2, $3, $4, $5, slice(0, 16))]}}", o, w, now);
+}
+
+// One request at a time, before the work or behind it.
+void Clusters::ask_in_turn(const std::string& o, const std::string& used, const Ask& ask, const Answer& read) {
   const std::string end = fresh(), last = fresh(), at = fresh(), go = fresh(), is = fresh(), now = fresh(),
                     go_on = fresh(), next = fresh(), given = fresh(), again = fresh();
   line("{}, {} = while %i, %c1 ({}: i32[], {}: i32[]) {{", end, last, at, go);
@@ -141,29 +185,48 @@ void Clusters::write_claims() {
   line("}} ({}: i32[], {}: i32[]) {{", now, go_on);
   ++depth_;
   const bool early = one_in(2);
-  const auto ask = [&] {
-    line("try_cluster_cancel {}, {} {{result = view($0, []), barrier = view($1, [index(0)])}}", answer, bar);
-  };
-  if (early) ask();
-  const std::string row = fresh(), by = fresh(), v = fresh(), w = fresh();
-  line("{} = rem {}, %c6 : i32[]", row, now);
-  line("{} = get %0, {}, %wg {{view = [index($1, $2, slice(0, 16))]}} : i32[16]", v, row);
-  line("{} = broadcast_in_dim {} {{dims = []}} : i32[16]", by, now);
-  line("{} = add {}, {} : i32[16]", w, v, by);
-  line("store {}, {}, {}, %x, %y, %wg {{view = [index($2, $3, $4, $5, slice(0, 16))]}}", o, w, now);
-  if (!early) ask();
-  wait(bar);
-  line("{}, {} = query_cluster_cancel {} {{result = view($0, []), grid_names = [\"i\"]}} : i32[], bool[]", next, given,
-       answer);
+  if (early) ask("%c0");
+  do_work(o, now);
+  if (!early) ask("%c0");
+  read("%c0", next, given);
   line("{} = convert {} : i32[]", again, given);
   meet(used);
   line("yield {}, {}", next, again);
   --depth_;
   line("}} : i32[], i32[]");
-  close();
-  std::string head;
-  head_of_mesh(&head);
-  Clusters::end(head);
+}
+
+// Two requests under way: the last of them is behind one that gets none, which nobody has read when it is made.
+void Clusters::ask_ahead(const std::string& o, const std::string& used, const Ask& ask, const Answer& read) {
+  term("a request behind one that gets none");
+  const std::string left = output(fmt::format("i32[{}{}]", each(), wgs_));
+  ask("%c0"), ask("%c1");
+  do_work(o, "%i");
+  const std::string steps = fresh(), last = fresh(), n = fresh(), go = fresh(), is = fresh(), now = fresh(),
+                    go_on = fresh(), slot = fresh(), next = fresh(), given = fresh(), again = fresh(), more = fresh();
+  line("{}, {} = while %c0, %c1 ({}: i32[], {}: i32[]) {{", steps, last, n, go);
+  line("  {} = ne {}, %c0 : bool[]", is, go);
+  line("  yield {}", is);
+  line("}} ({}: i32[], {}: i32[]) {{", now, go_on);
+  ++depth_;
+  line("{} = rem {}, %c2 : i32[]", slot, now);
+  read(slot, next, given);
+  meet(used);
+  line("{} = convert {} : i32[]", again, given);
+  when(fmt::format("ne {}, %c0", again), [&] {
+    do_work(o, next);
+    ask(slot);
+  });
+  line("{} = add {}, %c1 : i32[]", more, now);
+  line("yield {}, {}", more, again);
+  --depth_;
+  line("}} : i32[], i32[]");
+  const std::string other = fresh(), none = fresh(), nothing = fresh(), said = fresh(), sum = fresh();
+  line("{} = rem {}, %c2 : i32[]", other, steps);
+  read(other, none, nothing);
+  line("{} = convert {} : i32[]", said, nothing);
+  line("{} = add {}, {} : i32[]", sum, said, none);
+  line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5)]}}", left, sum);
 }
 
 }  // namespace pallasim::judge

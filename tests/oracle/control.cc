@@ -91,6 +91,46 @@ void Machine::op_scoped(Thread& t, const Op& op) {
   define(t, op, values);
 }
 
+// The region once per place of the inner mesh, beside each other; who spawns waits for all. What a place saw of
+// barriers it knows the next time, too, and it sees what its parent did.
+void Machine::op_spawn(Thread& t, const Op& op) {
+  const Attr& mesh = *op.attr("mesh");
+  std::vector<std::pair<std::string, int64_t>> axes;
+  for (size_t k = 0; k < mesh.keys.size(); ++k)
+    for (const Attr& a : mesh.items[k].items)
+      if (a.is_call("axis")) axes.emplace_back(a.items[0].s, a.items[1].i);
+  if (!op.results.empty() || !op.operands.empty() || !t.inner.empty() || !fibers_) throw Lack{"spawn of this kind"};
+  int64_t n = 1;
+  for (const auto& [name, size] : axes) n *= size;
+  const auto left = std::make_shared<int64_t>(n);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto child = std::make_shared<Thread>(t);
+    child->trips = {};
+    child->besides.clear(), child->children.clear();
+    for (const auto& [barrier, phases] : t.besides[i]) child->seen[barrier] += phases;
+    int64_t rest = i;
+    for (size_t a = axes.size(); a-- > 0; rest /= axes[a].second)
+      child->inner.emplace_back(axes[a].first, rest % axes[a].second, axes[a].second);
+    const auto body = [this, child, left, &op] {
+      walk(*child, op.regions[0]);
+      --*left;
+    };
+    const size_t fiber = fibers_->add([this, body](size_t at) { guarded(at, body); }, threads_.size());
+    child->fiber = static_cast<int>(fiber);
+    ready_.resize(std::max(ready_.size(), fiber + 1));
+    ready_[fiber] = [] { return true; };
+    t.children.push_back(child);
+  }
+  hand_over(
+      t, [left] { return *left == 0; }, false);
+  for (int64_t i = 0; i < n; ++i)
+    for (const auto& [barrier, phases] : t.children[static_cast<size_t>(i)]->seen) {
+      const auto mine = t.seen.find(barrier);
+      t.besides[i][barrier] = phases - (mine == t.seen.end() ? 0 : mine->second);
+    }
+  t.children.clear();
+}
+
 void Machine::op_index(Thread& t, const Op& op) {
   const DType dtype = type(t, op)->dtype;
   const bool size = op.code == OpCode::axis_size || op.code == OpCode::num_programs;
@@ -104,6 +144,8 @@ void Machine::op_index(Thread& t, const Op& op) {
   const std::string& name = op.attr("axis")->s;
   for (size_t g = 0; g < m_.grid.size(); ++g)
     if (!name.empty() && m_.grid[g].name == name) return give(t.point[g], grid_[g]);
+  for (const auto& [axis, place, extent] : t.inner)
+    if (axis == name) return give(place, extent);
   const ir::Mesh* mesh = teams_[static_cast<size_t>(t.body)].mesh;
   for (size_t a = 0; mesh && a < mesh->axes.size(); ++a)
     if (mesh->axes[a].name == name) return give(t.coordinates[a], mesh->axes[a].size);
@@ -119,6 +161,7 @@ bool Machine::control(Thread& t, const Op& op) {
     case OpCode::for_:
     case OpCode::parallel_loop: return op_for(t, op), true;
     case OpCode::run_scoped: return op_scoped(t, op), true;
+    case OpCode::spawn: return op_spawn(t, op), true;
     case OpCode::call: return define(t, op, region(t, op.regions[0], operands(t, op))), true;
     case OpCode::program_id:
     case OpCode::num_programs:

@@ -51,7 +51,7 @@ struct Fibers::Fiber {
   std::function<void()> body;
   std::unique_ptr<Stack> stack;
   ucontext_t context{};
-  bool ended = false;
+  bool began = false, ended = false;
   // What sanitizers want to know of who goes on; [first, first + bytes) is the stack that they saw.
   void* fake_stack = nullptr;
   const void* first = nullptr;
@@ -88,7 +88,17 @@ Fibers::~Fibers() {
   }
 }
 
-bool Fibers::began(size_t i) const { return all_[i]->stack != nullptr; }
+size_t Fibers::add(const std::function<void(size_t)>& body, size_t from) {
+  size_t i = from;
+  while (i < all_.size() && !all_[i]->ended) ++i;
+  if (i == all_.size()) all_.push_back(std::make_unique<Fiber>());
+  Fiber& f = *all_[i];
+  f.body = [body, i] { body(i); };
+  f.began = f.ended = false;
+  return i;
+}
+
+bool Fibers::began(size_t i) const { return all_[i]->began; }
 bool Fibers::ended(size_t i) const { return all_[i]->ended; }
 
 // makecontext passes ints alone: the address comes in two.
@@ -105,8 +115,9 @@ void Fibers::enter(unsigned high, unsigned low) {
 void Fibers::switch_to(size_t i) {
   Fiber& f = *all_[i];
   running_ = i;
-  if (!f.stack) {
-    f.stack = take_stack();
+  if (!f.began) {
+    f.began = true;
+    if (!f.stack) f.stack = take_stack();
     f.first = f.stack->first, f.bytes = kStackBytes;
     getcontext(&f.context);
     f.context.uc_stack.ss_sp = f.stack->first;
@@ -116,6 +127,7 @@ void Fibers::switch_to(size_t i) {
                 static_cast<unsigned>(self));
 #if defined(__SANITIZE_THREAD__)
     outside_->sanitizer = __tsan_get_current_fiber();
+    if (f.sanitizer) __tsan_destroy_fiber(f.sanitizer);
     f.sanitizer = __tsan_create_fiber(0);
 #endif
   }

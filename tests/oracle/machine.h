@@ -87,6 +87,7 @@ inline Value value_of(Ref r) { return {nullptr, std::make_shared<const Ref>(std:
 
 struct Thread {
   int index = 0, device = 0, body = 0;
+  int fiber = 0;         // its number where threads take turns: of what it spawned it has others
   int core = 0;          // its place among the threads of its body
   int sparse_core = -1;  // of the device; -1: it runs on none
   std::vector<int64_t> coordinates, device_coordinates;
@@ -95,7 +96,12 @@ struct Thread {
   std::vector<int64_t> point;  // of the grid
   int while_depth = 0;
   Trips trips;
-  std::map<const Barrier*, int64_t> seen;  // phases whose ends it saw
+  using Seen = std::map<const Barrier*, int64_t>;
+  Seen seen;  // phases whose ends it saw
+  // Of what it spawned: places on the axes of the inner mesh. Of who spawns: what each place saw besides, until now.
+  std::vector<std::tuple<std::string, int64_t, int64_t>> inner;  // axis, place, size
+  std::map<int64_t, Seen> besides;
+  std::vector<std::shared_ptr<Thread>> children;
 };
 
 inline int64_t count(const Dims& d) {
@@ -194,7 +200,8 @@ class Machine {
   std::vector<Value> region(Thread&, const ir::Region&, const std::vector<Value>& args);
   std::vector<Value> walk(Thread&, const ir::Region&);
   OpFamily control, elementwise_op, shape_op, scatter_op, reduce_op, memory_op, sync_op;
-  OpBody step, op_cond, op_while, op_for, op_scoped, op_index, op_reduce_region, op_access, op_atomic, op_copy;
+  OpBody step, op_cond, op_while, op_for, op_scoped, op_spawn, op_index, op_reduce_region, op_access, op_atomic,
+      op_copy;
   OpBody op_print;
   std::string text_of(Thread&, const Op&, const std::string& format, bool placeholders, size_t first);
   Ref view(Thread&, const Op&, const Ref&, std::span<const ir::View> transforms);
@@ -237,6 +244,7 @@ class Machine {
   int64_t& semaphore(const Ref&);
   void wait(Thread&, int64_t& count, int64_t value, bool take);
   void schedule(const std::vector<std::function<void()>>& bodies);
+  void guarded(size_t fiber, const std::function<void()>& body);
   int next_thread(int after);
   void hand_over(Thread&, std::function<bool()> ready, bool polls);
 

@@ -82,16 +82,28 @@ bool Machine::begins(const Thread& t) {
   return true;
 }
 
+// Each thread arrives at its CTA's barrier. Who is first along the axes of threads that ask together, all or those that
+// are named, expects the answer's bytes there, and asks if it is first along those of CTAs, too.
 void Machine::op_request(Thread& t, const Op& op) {
   constexpr int64_t kBytes = 16;
+  if (!t.inner.empty()) throw Lack{"a request for a cluster by a warp"};
   const Ref answer = keyed_view(t, op, "result"), bar = keyed_view(t, op, "barrier");
   const int all = cluster_threads(), of_cta = warpgroups(), first = t.index / all * all;
-  const bool leads = t.index % of_cta == 0;
+  const ir::Mesh& mesh = m_.meshes.at(0);
+  const Attr* named = op.attr("collective_axes");
+  bool leads = true, asks = true;
+  for (auto i = static_cast<size_t>(count_of(mesh, "grid")); i < mesh.axes.size(); ++i) {
+    const bool together = !named || std::any_of(named->items.begin(), named->items.end(),
+                                                [&](const Attr& a) { return a.s == mesh.axes[i].name; });
+    const bool of_threads = i + static_cast<size_t>(count_of(mesh, "threads")) >= mesh.axes.size();
+    if (!together && !of_threads && mesh.axes[i].size > 1) throw Lack{"several requests of a cluster at once"};
+    if (together && t.coordinates[i] != 0) (of_threads ? leads : asks) = false;
+  }
   Barrier& own = barrier(bar, t.index);
   own.due += leads ? kBytes : 0;
   ++own.arrived;
   own.settle();
-  if (t.index != first) return;
+  if (!leads || !asks) return;
   std::array<int32_t, 4> words{-1, 0, 0, 0};
   const int device = t.index / cores_, clusters = cores_ / all;
   for (int c = device * clusters; c < (device + 1) * clusters && words[1] == 0; ++c)

@@ -124,7 +124,7 @@ void Machine::wait(Thread& t, int64_t& now, int64_t value, bool take) {
 // The first thread of the order that can go on; behind `after` where somebody polls. -1: nobody.
 int Machine::next_thread(int after) {
   std::vector<int> order = setting_.order;
-  for (int i = 0; i < static_cast<int>(threads_.size()); ++i)
+  for (int i = 0; i < static_cast<int>(std::max(threads_.size(), ready_.size())); ++i)
     if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
   const auto from = after < 0 ? order.begin() : std::find(order.begin(), order.end(), after) + 1;
   std::rotate(order.begin(), from, order.end());
@@ -134,44 +134,46 @@ int Machine::next_thread(int after) {
 }
 
 void Machine::hand_over(Thread& t, std::function<bool()> ready, bool polls) {
-  ready_[t.index] = std::move(ready);
-  running_ = next_thread(polls ? t.index : -1);
+  ready_[t.fiber] = std::move(ready);
+  running_ = next_thread(polls ? t.fiber : -1);
   if (running_ < 0) throw Stop{"deadlock: every thread waits"};
-  if (running_ != t.index) {
+  if (running_ != t.fiber) {
     const Trips::Away away;
     fibers_->leave();
   }
   if (over_) throw Abandon{};
-  ready_[t.index] = [] { return true; };
+  ready_[t.fiber] = [] { return true; };
 }
 
-void Machine::schedule(const std::vector<std::function<void()>>& bodies) {
-  ready_.assign(bodies.size(), [] { return true; });
+// Runs a body to its end, and hands over then.
+void Machine::guarded(size_t i, const std::function<void()>& body) {
   const auto end = [this](End how, std::string what) {
     if (!over_) outcome_.end = how, outcome_.what = std::move(what);
     over_ = true;
   };
-  const auto guarded = [&](size_t i) {
-    try {
-      bodies[i]();
-      ready_[i] = nullptr;
-      running_ = next_thread(-1);
-      const bool all = std::none_of(ready_.begin(), ready_.end(), [](const auto& r) { return static_cast<bool>(r); });
-      if (running_ < 0 && !all) throw Stop{"deadlock: every thread waits"};
-    } catch (const Stop& s) { end(End::Stopped, s.what); } catch (const Lack& l) {
-      end(End::Missing, l.what);
-    } catch (const Abandon&) {
-    } catch (const std::exception& e) { end(End::Missing, e.what()); }
-  };
+  try {
+    body();
+    ready_[i] = nullptr;
+    running_ = next_thread(-1);
+    const bool all = std::none_of(ready_.begin(), ready_.end(), [](const auto& r) { return static_cast<bool>(r); });
+    if (running_ < 0 && !all) throw Stop{"deadlock: every thread waits"};
+  } catch (const Stop& s) { end(End::Stopped, s.what); } catch (const Lack& l) {
+    end(End::Missing, l.what);
+  } catch (const Abandon&) {
+  } catch (const std::exception& e) { end(End::Missing, e.what()); }
+}
+
+void Machine::schedule(const std::vector<std::function<void()>>& bodies) {
+  ready_.assign(bodies.size(), [] { return true; });
   running_ = next_thread(-1);
-  if (bodies.size() == 1) return guarded(0);
+  if (bodies.size() == 1 && m_.meshes.empty()) return guarded(0, bodies[0]);
   std::vector<std::function<void()>> runs;
-  for (size_t i = 0; i < bodies.size(); ++i) runs.push_back([&guarded, i] { guarded(i); });
+  for (size_t i = 0; i < bodies.size(); ++i) runs.push_back([this, &bodies, i] { guarded(i, bodies[i]); });
   Fibers fibers(std::move(runs));
   fibers_ = &fibers;
   while (!over_ && running_ >= 0) fibers.switch_to(static_cast<size_t>(running_));
   // Who still waits leaves its frames.
-  for (size_t i = 0; i < bodies.size(); ++i)
+  for (size_t i = 0; i < fibers.size(); ++i)
     if (fibers.began(i) && !fibers.ended(i)) fibers.switch_to(i);
   fibers_ = nullptr;
 }

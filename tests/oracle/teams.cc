@@ -51,7 +51,7 @@ void Machine::make_threads() {
       for (size_t i = 0; team.mesh && i < team.mesh->axes.size(); ++i) mesh.push_back(team.mesh->axes[i].size);
       for (int core = 0; core < team.size; ++core) {
         auto t = std::make_unique<Thread>();
-        t->index = static_cast<int>(threads_.size());
+        t->index = t->fiber = static_cast<int>(threads_.size());
         t->device = device, t->core = core, t->body = static_cast<int>(body);
         const std::string kind = team.mesh ? team.mesh->kind : "";
         if (kind == "vector_subcore" || kind == "scalar_subcore") t->sparse_core = core / team.subcores;

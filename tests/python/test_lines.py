@@ -430,7 +430,7 @@ ELSEWHERE = {
     "PS-BAR-001": "an arrival counts once; two in one phase end two phases", "PS-BAR-004": "JAX knows the bytes of its copies",
     "PS-BUG-001": "a mistake of Pallasim", "PS-BUG-002": "a mistake of Pallasim", "PS-BUG-003": "a mistake of Pallasim",
     "PS-BUG-004": "a mistake of Pallasim",
-    "PS-CLU-001": "more clusters than a chip holds: test_peers.py",
+    "PS-CLU-001": "more clusters than a chip holds: test_peers.py", "PS-CLU-002": "test_peers.py",
     "PS-DEV-001": "ten seconds until a device is missed; it has the line of the launch",
     "PS-DMA-001": "needs an extent that is known at run time only, which JAX's own copies do not have",
     "PS-INT-001": "Ctrl-C",

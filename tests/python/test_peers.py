@@ -147,3 +147,21 @@ def test_a_cluster_that_nobody_asks_for_is_lost():
     (lost,) = [f for f in pallasim.findings() if f.code == "PS-CLU-001"]
     assert "cluster (148) is lost" in lost.message and "plgpu.try_cluster_cancel(answer, bar)" in lost.report
     assert (got[:148] == np.arange(148)).all() and got[148] != 148
+
+
+def test_a_request_behind_one_that_got_none():
+    """PTX leaves it undefined once the CTA has read that there is none; here it gets none again."""
+    def kernel(o, answer, bar):
+        for _ in range(2):
+            plgpu.try_cluster_cancel(answer, bar)
+            plgpu.barrier_wait(bar)
+            (_, given) = plgpu.query_cluster_cancel(answer, ("a",))
+            o[lax.axis_index("a")] = given.astype(jnp.int32) + 5
+
+    f = plgpu.kernel(kernel, out_type=jax.ShapeDtypeStruct((3,), jnp.int32), grid=(3,), grid_names=("a",),
+                     scratch_types=[plgpu.TryClusterCancelResult(), plgpu.Barrier()])
+    pallasim.findings()
+    with pallasim.emulate("gpu-b200", findings="collect"):
+        got = np.asarray(f())
+    (vain,) = [f for f in pallasim.findings() if f.code == "PS-CLU-002"]
+    assert "plgpu.try_cluster_cancel(answer, bar)" in vain.report and (got == 5).all()

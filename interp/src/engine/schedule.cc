@@ -163,7 +163,9 @@ bool Scheduler::turn(int64_t most) {
   const auto all_wait = [&] {
     return ex_.turn.ready.empty() || ex_.spins > static_cast<int64_t>(ex_.turn.ready.size());
   };
-  while (guide_.copies == Options::Copies::AtWait && all_wait() && ops::complete_awaited(ex_)) {
+  while (guide_.copies != Options::Copies::Scheduled && all_wait() && ops::complete_awaited(ex_)) {
+    // Where bytes move at once, what is late has come by now, awaited or not.
+    while (guide_.copies == Options::Copies::AtIssue && !ex_.copies.empty()) ops::complete_copy(ex_, 0);
     ex_.spins = 0;
     wake();
   }
@@ -294,7 +296,7 @@ void Scheduler::finish() {
   if (!ex_.plan->memory.semaphores.empty() || !ex_.copies.empty()) finish_copies(ex_);
   finish_barriers(ex_);
   for (const ClusterClaim& c : ex_.claims)
-    if (!c.seen) ex_.diagnostics->lost_cluster(ex_, c);
+    if (!c.seen || c.missed >= 0) ex_.diagnostics->lost_cluster(ex_, c);
 }
 
 std::string run_threads(Execution& ex, const RunOptions& o, const Guide& guide) {

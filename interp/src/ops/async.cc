@@ -282,13 +282,15 @@ AsyncOperation movement(const Thread& t, const Step* s, memory::AsyncKind kind, 
   return op;
 }
 
-void issue(Thread& t, const Step* s, AsyncOperation& op, bool now) {
+void issue(Thread& t, const Step* s, AsyncOperation& op, Moves moves) {
   Execution& ex = *t.exec;
   op.id = ex.copies_issued++;
   op.number = t.issued++;
   ex.events->issued(t, *s, op);
   const Options::Copies when = ex.copies_move;
-  if (now || when == Options::Copies::AtIssue || (when == Options::Copies::AtWait && has_waiters(ex, op))) {
+  const bool late = moves == Moves::Late && when == Options::Copies::AtIssue;
+  if (moves == Moves::Now || (when == Options::Copies::AtIssue && !late) ||
+      (when == Options::Copies::AtWait && has_waiters(ex, op))) {
     for (size_t i = 0; op.in_order() && i < ex.copies.size();) {  // what is before it in its stream
       const bool before = ex.copies[i].stream == op.stream;
       if (before) complete_copy(ex, i);

@@ -21,8 +21,9 @@ memory::AsyncOperation movement(const Thread&, const Step*, memory::AsyncKind, c
 // what nobody wrote.
 void clip(const Thread&, const DmaPayload&, memory::AsyncOperation*);
 // Numbers the operation and starts it: its bytes move now where somebody waits for them already, or others' do, or
-// `now` says so; else it is in flight.
-void issue(Thread&, const Step*, memory::AsyncOperation&, bool now = false);
+// `when` says so; else it is in flight. Late: where others' would move now it does when all wait.
+enum class Moves : uint8_t { AsOthers, Now, Late };
+void issue(Thread&, const Step*, memory::AsyncOperation&, Moves when = Moves::AsOthers);
 // Whether somebody can tell a product in flight from one that is made at once.
 inline bool in_flight(const Execution& ex) { return ex.copies_move != Options::Copies::AtIssue || ex.observed; }
 // Moves the operations of a stream that a wait for all but `most` groups is about.

@@ -90,8 +90,10 @@ class Diagnostics {
   virtual void barrier_left_over(Thread&, const Step*, int64_t barrier) const = 0;
   [[noreturn]] virtual void bytes_below_zero(const Thread&, const Step*, int64_t bytes) const = 0;  // PS-BAR-004
 
-  // PS-CLU-001, noted: a cluster that a request took, whose answer nobody looked at.
+  // PS-CLU-001, noted: a cluster that a request took, whose answer nobody looked at, or a CTA too late.
   virtual void lost_cluster(Execution&, const ClusterClaim&) const = 0;
+  // PS-CLU-002, noted once per step: the thread's CTA asks, and has read that there is none left.
+  virtual void vain_request(const Thread&, const Step*) const = 0;
 
   // PS-PROM-001, once per step: an integer that was to be a multiple of `by`.
   virtual void broken_promise(const Thread&, const Step*, int64_t value, int64_t by) const = 0;

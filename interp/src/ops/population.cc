@@ -202,6 +202,7 @@ void Execution::reset(const GridBox& b) {
   points = spins = 0;
   next_points.clear();
   claims.clear();
+  answers = {};
   host.points_ended.store(0, std::memory_order_relaxed);
 }
 
@@ -346,6 +347,7 @@ void Execution::end_crew(int64_t place, Thread& last) {
     if (by >= first && by < first + population.crew) ops::complete_copy(*this, i);
     else ++i;
   }
+  for (int32_t i = 0; i < population.crew; ++i) answers.forget(units.unit_of(memory::Level::Core, first + i));
   for (size_t b = 0; b < semaphore_layout.blocks().size(); ++b) {
     const memory::SemaphoreBlock& block = semaphore_layout.blocks()[b];
     if (block.owner == memory::Level::Device || has_early_semaphores()) continue;

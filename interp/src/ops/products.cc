@@ -157,7 +157,7 @@ const Step* wgmma(Thread& t, const Step* s) {
   op.stream = stream;
   op.group = ex.streams.issue(stream);
   op.after_write.add({memory::Completion::Kind::Group, stream});
-  issue(t, s, op, p.now);
+  issue(t, s, op, p.now ? Moves::Now : Moves::AsOthers);
   ex.streams.commit(stream);
   ex.events->sync({SyncEvent::What::Commit, t.index, stream});
   ex.events->sync({SyncEvent::What::Groups, t.index, stream, 1, ex.streams.last_awaited(stream, 1)});

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -98,7 +99,32 @@ struct ClusterClaim {
   int32_t device, cluster;
   int32_t step, thread;  // that asked
   bool seen;             // somebody read the answer
+  // A thread that read what had come over the answer before its CTA looked, and its program then.
+  int32_t missed = -1;
+  int64_t missed_at = 0;
   bool operator==(const ClusterClaim&) const = default;
+};
+
+// What CTAs know of requests for clusters. Claims are numbered as they came; -1: none.
+struct ClusterAnswers {
+  struct At {
+    int64_t unread = -1;   // whose answer lies there, and the CTA has not read it
+    int64_t covered = -1;  // another answer came over that one's before
+    bool operator==(const At&) const = default;
+  };
+  struct Place {
+    int64_t cta;
+    uint32_t buffer;
+    int64_t offset;
+    auto operator<=>(const Place&) const = default;
+  };
+  std::map<Place, At> at;
+  std::set<int64_t> refused;  // CTAs that have read that there is no cluster left
+  void forget(int64_t cta) {
+    std::erase_if(at, [&](const auto& a) { return a.first.cta == cta; });
+    refused.erase(cta);
+  }
+  bool operator==(const ClusterAnswers&) const = default;
 };
 
 struct State {
@@ -120,6 +146,7 @@ struct State {
   std::vector<int64_t> begun;
   std::vector<int32_t> free_arenas;
   std::vector<ClusterClaim> claims;
+  ClusterAnswers answers;
   std::vector<int32_t> woken;
   int64_t steps = 0;
   int64_t spins = 0;        // reads of a waiting loop that found nothing new, since something was written

@@ -184,7 +184,7 @@ const Step* peer_store(Thread& t, const Step* s) {
   const int64_t barrier = barrier_id(t, p.barrier, unit);
   op.after_write.add({Completion::Kind::Barrier, barrier, 0, bytes});
   arrive_expecting(t, barrier, bytes);
-  issue(t, s, op, true);
+  issue(t, s, op, Moves::Now);
   tell_of_barriers(t, s);
   return s + 1;
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "../plan/kinds.h"
+#include "../plan/payload/launch_control.h"
 #include "causes.h"
 #include "pallasim/hw/machine.h"
 #include "race_detector.h"
@@ -13,15 +14,37 @@ namespace pallasim::interp {
 void Words::lost_cluster(Execution& ex, const ClusterClaim& c) const {
   const memory::Units all(ex.plan->threads.units.meshes(), ex.devices);
   const int64_t unit = all.first(memory::Level::Cluster, 0, c.device) + c.cluster;
+  const Step& s = ex.plan->steps[static_cast<size_t>(c.step)];
+  const bool several = payload<Kind::cluster_request>(&s).several;
+  const std::string why = c.missed < 0
+                              ? "nobody looked at the answer"
+                              : fmt::format("another answer came over the one that said so before {} looked at it",
+                                            core_name(ex.threads[static_cast<size_t>(c.missed)], c.missed_at));
   ir::Diagnostic d =
-      ir::Diagnostic("PS-CLU-001", fmt::format("{} is lost: a request took it, and nobody looked at the answer",
-                                               all.name(memory::Level::Cluster, unit)))
+      ir::Diagnostic("PS-CLU-001",
+                     fmt::format("{} is lost: a request took it, and {}", all.name(memory::Level::Cluster, unit), why))
           .of(ex.plan->module.name)
-          .at(ir::site_of(*ex.locs, ex.plan->loc_of(ex.plan->steps[static_cast<size_t>(c.step)])))
+          .at(ir::site_of(*ex.locs, ex.plan->loc_of(s)))
           .with({"a cluster that another one takes never begins: its part of the work is not done"})
-          .hinted(
-              "behind the wait for the request's barrier, let plgpu.query_cluster_cancel say whose work it is, and "
-              "do it, before the next request and before the kernel ends");
+          .hinted(several ? "here each of several CTAs or threads asks for a cluster of its own, and its "
+                            "answer goes to all CTAs: let one ask for all, "
+                            "plgpu.dynamic_scheduling_loop(..., cluster_axes=...) or "
+                            "plgpu.try_cluster_cancel(..., collective_axes=...) with the axes of the "
+                            "cluster"
+                          : "behind the wait for the request's barrier, let "
+                            "plgpu.query_cluster_cancel say whose work it is, and "
+                            "do it, before the next request and before the kernel ends");
+  d.severity = ir::Severity::Warning;
+  ex.add_finding(std::move(d));
+}
+
+void Words::vain_request(const Thread& t, const Step* s) const {
+  Execution& ex = *t.exec;
+  if (!ex.log.noted.emplace(s, ex.log.findings.size()).second) return;
+  ir::Diagnostic d =
+      diagnostic_at(t, s, "PS-CLU-002", "a request for a cluster behind one that got none, as its CTA has read");
+  d.numbers.push_back("none is left, and what a further request does is undefined in PTX");
+  d.hint = "ask no more once plgpu.query_cluster_cancel has said that there was none";
   d.severity = ir::Severity::Warning;
   ex.add_finding(std::move(d));
 }

@@ -22,6 +22,7 @@ ir::Diagnostic diagnostic_at(const Thread&, const Step*, ir::Code, std::string m
 std::string name_of(const Thread&);
 // "CTA x=1": the core that the thread belongs to.
 std::string core_name(const Thread&);
+std::string core_name(const Thread&, int64_t program);  // when it was of that program
 // "trip 3 of the loop at k.py:12": of the counted loops around a step, the outermost first, in which the thread is now;
 // "" where there is none.
 std::string trip_of(const Thread&, const Step&);

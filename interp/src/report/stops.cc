@@ -117,11 +117,13 @@ std::string name_of(const Thread& t) {
   return p.units.name(level, number(p.units, p.number));
 }
 
-std::string core_name(const Thread& t) {
+std::string core_name(const Thread& t) { return core_name(t, t.point); }
+
+std::string core_name(const Thread& t, int64_t program) {
   const Execution& ex = *t.exec;
   const int64_t core = ex.units.unit_of(memory::Level::Core, t.unit);
   if (ex.points == 0) return ex.units.name(memory::Level::Core, core);
-  const Planned p(ex, memory::Level::Core, core, t.point);
+  const Planned p(ex, memory::Level::Core, core, program);
   return p.units.name(memory::Level::Core, p.number);
 }
 

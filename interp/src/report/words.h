@@ -37,6 +37,7 @@ class Words final : public ops::Diagnostics {
   void barrier_left_over(Thread&, const Step*, int64_t barrier) const override;
   [[noreturn]] void bytes_below_zero(const Thread&, const Step*, int64_t bytes) const override;
   void lost_cluster(Execution&, const ClusterClaim&) const override;
+  void vain_request(const Thread&, const Step*) const override;
   [[noreturn]] void check_failed(const Thread&, const Step*, const std::string& message) const override;
   void at_breakpoint(const Thread&, const Step*, const HostCall&) const override;
   void not_finite(const Thread&, const Step*, const NanPayload&, const ops::NonFinite&) const override;

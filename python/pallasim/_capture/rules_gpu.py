@@ -80,7 +80,8 @@ def _axes(w: Writer, value: Any) -> str | None:
     if value is None:
         return None
     values = value if isinstance(value, (tuple, list)) else (value,)
-    return "[" + ", ".join(str(v) if isinstance(v, int) else quote(w.axis_name(v)) for v in values) + "]"
+    texts = [str(v) if isinstance(v, int) else _axes(w, v) if isinstance(v, (tuple, list)) else quote(w.axis_name(v)) for v in values]
+    return "[" + ", ".join(map(str, texts)) + "]"
 
 
 @takes("tree", ignores="optimized")
@@ -110,24 +111,6 @@ def signal_multicast(w: Writer, eqn: Any) -> None:
     ops = Operands(w)
     items = [("sem", ops.ref(ref, transforms)), ("inc", ops.add(value)), ("collective_axes", _axes(w, eqn.params["collective_axes"]))]
     w.emit("gpu_sem_signal_multicast", ops.names, attr_list(items), ())
-
-
-def cluster_request(rule: Rule) -> Rule:
-    """A request for a cluster is made by all threads of all CTAs together. Newer JAX has the axes named along which that is so."""
-
-    @takes(rest=True)
-    def checked(w: Writer, eqn: Any) -> None:
-        named = eqn.params.get("collective_axes")
-        if named is not None:
-            together = {w.axis_name(a) for axis in named for a in (axis if isinstance(axis, tuple) else (axis,))}
-            apart = [n for n, size in w.mesh_axes
-                     if size > 1 and w.module.gpu_axes.get(w.axis_name(n)) != "grid" and w.axis_name(n) not in together]
-            if apart:
-                raise Unsupported(f"try_cluster_cancel by some along {', '.join(map(str, apart))}: collective_axes does not name "
-                                  f"{'it' if len(apart) == 1 else 'them'}")
-        rule(w, eqn)
-
-    return checked
 
 
 @takes("args_tree atomic_type", ignores="optimized")
@@ -196,8 +179,8 @@ def rules() -> dict[Any, Rule]:
         "gpu.semaphore_signal_parallel_p": signal_parallel, "gpu.semaphore_signal_multicast_p": signal_multicast,
         "gpu.multimem_store_p": with_refs("multimem_store", "value ref", "ref", "transforms_tree", axes=("collective_axes",)),
         "gpu.multimem_load_reduce_p": with_refs("multimem_load_reduce", "ref", "ref", "tree", axes=("collective_axes",)),
-        "gpu.try_cluster_cancel_p": cluster_request(with_refs("try_cluster_cancel", "result barrier", "result barrier", "result" + t, "barrier" + t,
-                                                              ignores=("collective_axes",))),
+        "gpu.try_cluster_cancel_p": with_refs("try_cluster_cancel", "result barrier", "result barrier", "result" + t, "barrier" + t,
+                                              axes=("collective_axes",)),  # before JAX 0.11: all ask together
         "gpu.query_cluster_cancel_p": with_refs("query_cluster_cancel", "result", "result", "transforms_tree", axes=("grid_names",)),
         "gpu.griddepcontrol_wait_p": plain("griddep_wait"), "gpu.griddepcontrol_launch_dependents_p": plain("griddep_launch_dependents"),
         "gpu.set_max_registers_p": set_max_registers,

@@ -19,6 +19,30 @@ Val answer(Emitter& e, const Op& op, ViewUse use) {
   return ref;
 }
 
+// Along which axes the threads and CTAs of a cluster ask together: those that `collective_axes` names, or all.
+void who_ask(Emitter& e, const Op& op, ClusterRequestPayload* p) {
+  const Body& b = e.body();
+  if (b.mesh < 0) return;
+  const ir::Mesh& mesh = e.module().meshes[static_cast<size_t>(b.mesh)];
+  const auto count = [&](const char* key) {
+    const Attr* a = ir::find(mesh.attrs, key);
+    return static_cast<size_t>(a && a->is_int() ? a->i : 0);
+  };
+  const Attr* named = op.attr("collective_axes");
+  const auto together = [&](const std::string& axis) {
+    return !named || std::any_of(named->items.begin(), named->items.end(), [&](const Attr& a) {
+      return a.is(Attr::Kind::List)
+                 ? std::any_of(a.items.begin(), a.items.end(), [&](const Attr& of) { return of.s == axis; })
+                 : a.s == axis;
+    });
+  };
+  for (size_t i = count("grid"); i < mesh.axes.size(); ++i) {
+    const bool of_threads = i + count("threads") >= mesh.axes.size();
+    if (together(mesh.axes[i].name)) (of_threads ? p->threads : p->ctas).push_back(b.axis_slots[i]);
+    else p->several |= mesh.axes[i].size > 1;
+  }
+}
+
 void lower_request(Emitter& e, const Op& op) {
   e.about_to_write(everything());
   if (e.frame().in_spawn()) e.unsupported(op, "a request for a cluster by a single warp");
@@ -30,6 +54,7 @@ void lower_request(Emitter& e, const Op& op) {
   p.answer.elidable = elidable_of(e, to);
   p.barrier = barrier_of(e, op);
   p.receivers = cluster_of(e);
+  who_ask(e, op, &p);
   e.emit<Kind::cluster_request>(std::move(p));
 }
 

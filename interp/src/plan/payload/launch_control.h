@@ -12,12 +12,15 @@ struct ClusterAnswer {
 };
 inline constexpr int64_t kClusterAnswerBytes = 16;
 
-// Asks, in the name of all CTAs of the cluster. Each thread arrives at the barrier of its own CTA, the first one of it
-// with the expectation of the answer's bytes; the first one of the cluster asks.
+// Asks, for all CTAs of the cluster. Each thread arrives at the barrier of its own CTA; those that are at 0 on the axes
+// of threads that ask together do so with the expectation of the answer's bytes, and those of them that are at 0 on the
+// axes of CTAs that ask together ask.
 struct ClusterRequestPayload {
   CopySide answer;
   BarrierPayload barrier;
-  UnitSet receivers;  // all CTAs of the cluster
+  UnitSet receivers;                    // all CTAs of the cluster
+  std::vector<uint32_t> threads, ctas;  // i64 slots: the thread's place on those axes
+  bool several = false;                 // more than one of a cluster may ask
 };
 // Reads an answer: `dst` <- whether there was a cluster, and its place on axes of the grid.
 struct ClusterAnswerPayload {
