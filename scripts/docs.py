@@ -21,7 +21,7 @@ PAGES = ROOT / "docs" / "diagnostics"
 TABLE = ROOT / "ir" / "include" / "pallasim" / "ir" / "diagnostics.def"
 SOURCES = ["ir", "memory_model", "hw_models", "interp", "trace", "capsule", "cli", "python"]
 # Codes that no kernel of a file can show: an internal error has no known example, and a file has one device.
-NO_EXAMPLE = {"PS-BUG-001", "PS-BUG-002", "PS-BUG-003", "PS-BUG-004", "PS-DEV-001", "PS-RACE-004"}
+NO_EXAMPLE = {"PS-BUG-001", "PS-BUG-002", "PS-BUG-003", "PS-BUG-004", "PS-DEV-001", "PS-RACE-004", "PS-SEM-003"}
 
 # What becomes of a rule of JAX's compilers (hw_models/rules.csv).
 RULE_STATUS = {"diagnosed", "raised by JAX", "not visible", "asked"}

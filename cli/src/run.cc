@@ -186,7 +186,7 @@ int run(const RunOptions& o, Out& out) {
   ir::Module m = load_module(text, o.file);
   // What the chip refuses, its memory's size among it, is said before operands are made.
   if (m.params.empty() && options.rules == interp::Options::Rules::Error)
-    placed(m, [&] { return hw::check_rules(m, *options.chip); });
+    placed(m, [&] { return hw::check_rules(m, *options.chip, options.strict); });
   std::vector<Argument> args = make_arguments(&m, o);
   int64_t budget = options.max_memory;
   for (const Argument& a : args) budget -= static_cast<int64_t>(a.array.data.size());

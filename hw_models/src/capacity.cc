@@ -7,6 +7,7 @@
 #include <set>
 
 #include "pallasim/hw/tiles.h"
+#include "pallasim/ir/made.h"
 #include "pallasim/memory/saturate.h"
 #include "rules.h"
 
@@ -72,7 +73,7 @@ class Walk {
     for (const ir::Operand& o : m_.operands) operand(o);
     for (const ir::Scratch& s : m_.scratch)
       if (!body_ || s.type->mesh.empty() || s.type->mesh == body_->mesh)
-        allocate(s.name, s.type, "scratch", ir::find(s.attrs, "columns"));
+        allocate(s.name, s.type, "scratch", ir::made_at(m_.locs, s.attrs), ir::find(s.attrs, "columns"));
     if (const int64_t n = parameter(m_, "internal_scratch_in_bytes"); n > 0)
       live_.push_back({Space::Vmem, {"(the compiler's own)", nullptr, {}, n, 1, "internal_scratch_in_bytes"}});
     note(-1);
@@ -107,7 +108,7 @@ class Walk {
   void operand(const ir::Operand& o) {
     if (!is_counted(model_, model_.spaces[o.space]) || ir::is_sync(o.array->dtype)) return;
     const bool output = o.kind == ir::Operand::Kind::Output;
-    BufferUse b{o.name, o.array, {}, 0, 1, output ? "output" : "input"};
+    BufferUse b{o.name, o.array, {}, 0, 1, output ? "output" : "input", ir::made_at(m_.locs, o.attrs)};
     for (const ir::Dim& d : o.array->dims) b.dims.push_back(d.size);
     if (o.kind == ir::Operand::Kind::Prefetch) b.role = "prefetched";
     if (o.has_block) {
@@ -120,9 +121,10 @@ class Walk {
   }
 
   // `columns`: how many it takes, where it lies otherwise than at its shape.
-  void allocate(const std::string& name, const ir::Type* t, const char* role, const ir::Attr* columns = nullptr) {
+  void allocate(const std::string& name, const ir::Type* t, const char* role, ir::LocId loc,
+                const ir::Attr* columns = nullptr) {
     if (!t->is_ref || !is_counted(model_, model_.spaces[t->space])) return;
-    BufferUse b{name.empty() ? "(unnamed)" : name, t, {}, 0, 1, role};
+    BufferUse b{name.empty() ? "(unnamed)" : name, t, {}, 0, 1, role, loc};
     for (const ir::Dim& d : t->dims) b.dims.push_back(d.size);
     push(t->space, std::move(b), columns);
   }
@@ -181,11 +183,11 @@ class Walk {
     for (BufferUse& b : operands) live_.push_back({model_.products, std::move(b)});
   }
 
-  static const ir::Attr* columns_of(const ir::Op& op, size_t i) {
+  static const ir::Attr* fact(const ir::Op& op, size_t i, const char* key) {
     const ir::Attr* allocs = op.attr("allocs");
     if (!allocs || i >= allocs->items.size()) return nullptr;
     const ir::Attr& facts = allocs->items[i];
-    const auto at = std::find(facts.keys.begin(), facts.keys.end(), "columns");
+    const auto at = std::find(facts.keys.begin(), facts.keys.end(), key);
     return at == facts.keys.end() ? nullptr : &facts.items[static_cast<size_t>(at - facts.keys.begin())];
   }
 
@@ -196,10 +198,13 @@ class Walk {
       if (op.code == ir::OpCode::run_scoped && !op.regions.empty())
         for (size_t i = 0; i < op.regions[0].args.size(); ++i) {
           const ir::ValueId a = op.regions[0].args[i];
-          allocate(graph_->names[static_cast<size_t>(a)], graph_->type(a), "run_scoped", columns_of(op, i));
+          const ir::LocId made = ir::line_in(m_.locs, fact(op, i, "made"));
+          allocate(graph_->names[static_cast<size_t>(a)], graph_->type(a), "run_scoped", made >= 0 ? made : op.loc,
+                   fact(op, i, "columns"));
         }
       const bool fresh = op.code == ir::OpCode::empty_ref || op.code == ir::OpCode::new_ref;
-      if (fresh) allocate(graph_->names[static_cast<size_t>(op.results[0])], graph_->type(op.results[0]), "allocated");
+      if (fresh)
+        allocate(graph_->names[static_cast<size_t>(op.results[0])], graph_->type(op.results[0]), "allocated", op.loc);
       loads(op);
       if (op.code == ir::OpCode::dot_general) product(op);
       if (live_.size() > before) note(op.loc);
@@ -263,6 +268,18 @@ std::vector<std::string> table(const SpaceUse& o, int64_t capacity) {
   return r;
 }
 
+// Where the largest buffer was asked for, else the scope in which it gets too much.
+ir::LocId line_of(const SpaceUse& use) {
+  const auto most = std::max_element(use.buffers.begin(), use.buffers.end(),
+                                     [](const BufferUse& a, const BufferUse& b) { return total(a) < total(b); });
+  return most != use.buffers.end() && most->loc >= 0 ? most->loc : use.loc;
+}
+
+void name_site(const SpaceUse& use, ir::Diagnostic* d) {
+  if (d->site.source.file.empty()) return;
+  d->site.what = line_of(use) == use.loc ? "most of it is in use here" : "the largest of what lies there is made here";
+}
+
 // A memory that the chip lacks: which chips have it.
 void report_lack(const ir::Module& m, const Profile& p, const SpaceUse& use, const SpaceInfo& s,
                  std::vector<ir::Diagnostic>* out) {
@@ -270,7 +287,7 @@ void report_lack(const ir::Module& m, const Profile& p, const SpaceUse& use, con
   for (const Profile& other : profiles())
     if (other.capacity(s.capacity.figure) > 0) others.push_back(other.name);
   report(m, out, "PS-MEM-001", fmt::format("{} has no {}, and {} bytes of it are needed", p.name, s.name, use.bytes),
-         use.loc,
+         line_of(use),
          fmt::format("choose a chip that has {}{}, or hold the values in another memory", s.name,
                      others.empty() ? "" : fmt::format(" ({})", fmt::join(others, ", "))));
 }
@@ -283,10 +300,10 @@ void compare_scoped(const ir::Module& m, const Profile& p, const SpaceUse& use, 
   ir::Diagnostic& d = report(m, out, "PS-MEM-002",
                              fmt::format("{} bytes of {} are needed, of which a kernel on {} gets {} by default",
                                          use.bytes, s.name, p.name, scoped),
-                             use.loc,
+                             line_of(use),
                              fmt::format("raise the limit, compiler_params=pltpu.CompilerParams({}=…), or {}",
                                          s.capacity.limit, s.capacity.advice));
-  if (!d.site.source.file.empty()) d.site.what = "most of it is in use here";
+  name_site(use, &d);
   d.numbers = table(use, scoped);
   d.numbers.push_back("the compiler's own temporaries come on top of these");
 }
@@ -306,13 +323,13 @@ void compare(const ir::Module& m, const MachineModel& model, const Profile& p, c
                              fmt::format("{}too much {}: {} bytes are needed, {}", has.known_as, s.name, use.bytes,
                                          own_limit ? fmt::format("{} allows {}", has.limit, capacity)
                                                    : fmt::format("{} of {} has {}", has.holder, p.name, capacity)),
-                             use.loc, "");
+                             line_of(use), "");
   int64_t once = 0;  // with one copy of each
   for (const BufferUse& b : use.buffers) once = memory::add(once, b.bytes);
   if (own_limit) d.hint = fmt::format("raise {}, or ", has.limit);
   if (once <= capacity && once < use.bytes && *has.fewer) d.hint += fmt::format("{}, or ", has.fewer);
   d.hint += has.advice;
-  if (!d.site.source.file.empty()) d.site.what = "most of it is in use here";
+  name_site(use, &d);
   d.numbers = table(use, capacity);
   if (s.layout == Layout::Tiles && !holds_arrays(model, s))
     d.numbers.push_back("bytes are those of whole tiles: 8 rows of 128 lanes of 32 bits");
@@ -333,7 +350,13 @@ SpaceUse arrays_of(const ir::Module& m, const MachineModel& model) {
     if (std::any_of(m.aliases.begin(), m.aliases.end(),
                     [&](const ir::Alias& a) { return static_cast<size_t>(inputs + a.output) == i; }))
       continue;
-    BufferUse b{o.name, o.array, {}, 1, 1, o.kind == ir::Operand::Kind::Output ? "output" : "input"};
+    BufferUse b{o.name,
+                o.array,
+                {},
+                1,
+                1,
+                o.kind == ir::Operand::Kind::Output ? "output" : "input",
+                ir::made_at(m.locs, o.attrs)};
     for (const ir::Dim& d : o.array->dims) b.dims.push_back(d.size), b.bytes = memory::mul(b.bytes, d.size);
     b.bytes = memory::mul(b.bytes, ir::bit_width(o.array->dtype)) / 8;
     use.bytes = memory::add(use.bytes, b.bytes);

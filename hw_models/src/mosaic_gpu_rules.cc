@@ -147,6 +147,7 @@ void check_mosaic_gpu(const ir::Module& m, const Profile& p, std::vector<ir::Dia
   MosaicGpuRules(m, p, out).check();
   check_tensor_memory(m, p, out);
   check_registers(m, p, out);
+  check_scopes(m, out);
 }
 
 }  // namespace pallasim::hw

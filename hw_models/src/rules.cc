@@ -26,8 +26,10 @@ std::vector<ir::Diagnostic> broken_rules(const ir::Module& m, const Profile& p) 
   return r;
 }
 
-std::vector<ir::Diagnostic> check_rules(const ir::Module& m, const Profile& p) {
+std::vector<ir::Diagnostic> check_rules(const ir::Module& m, const Profile& p, bool strict) {
   std::vector<ir::Diagnostic> all = broken_rules(m, p);
+  for (ir::Diagnostic& d : all)
+    if (strict && d.code.is("PS-MEM-002")) d.severity = ir::Severity::Error;
   const auto is_error = [](const ir::Diagnostic& d) { return d.severity == ir::Severity::Error; };
   const auto first = std::find_if(all.begin(), all.end(), is_error);
   if (first == all.end()) return all;

@@ -10,6 +10,7 @@ void check_triton(const ir::Module&);  // throws for the first rule
 void check_mosaic_gpu(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 void check_tensor_memory(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 void check_registers(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);  // of a GPU's warpgroups
+void check_scopes(const ir::Module&, std::vector<ir::Diagnostic>*);  // of a GPU: whose allocations are
 void check_tpu_launch(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 void check_tpu_operations(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 void check_sparsecore(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);

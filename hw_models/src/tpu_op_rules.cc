@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "pallasim/ir/equal.h"
+#include "pallasim/ir/made.h"
 #include "tpu_rules.h"
 #include "tpu_types.h"
 
@@ -45,8 +46,8 @@ bool is_trivial(const ir::Op& op, DType t) {
 }  // namespace
 
 void TpuRules::check() {
-  for (const ir::Operand& o : m_.operands) memory_type(o.array->dtype, o.name);
-  for (const ir::Scratch& s : m_.scratch) memory_type(s.type->dtype, s.name);
+  for (const ir::Operand& o : m_.operands) memory_type(o.array->dtype, o.name, ir::made_at(m_.locs, o.attrs));
+  for (const ir::Scratch& s : m_.scratch) memory_type(s.type->dtype, s.name, ir::made_at(m_.locs, s.attrs));
   for (const ir::Body& b : m_.bodies) {
     graph_ = &b.graph;
     defined_.clear(), loops_.clear(), folded_.clear(), squeezed_.clear(), divisors_.clear();
@@ -69,15 +70,15 @@ void TpuRules::barrier() {
         "compiler_params=pltpu.CompilerParams(collective_id=...): kernels that run at the same time have different "
         "ones");
   if (!has_barrier_ && has_id && !allowed)
-    add("PS-TPU-002", "a collective_id, but the barrier semaphore is not used", -1,
-        "leave it out, or use pltpu.get_barrier_semaphore()");
+    add("PS-TPU-002", "a collective_id, but the barrier semaphore is not used",
+        ir::argument_at(m_, m_.locs, "collective_id"), "leave it out, or use pltpu.get_barrier_semaphore()");
 }
 
 // Every operand, once: what lies in memory as this type.
-void TpuRules::memory_type(DType t, const std::string& name) {
+void TpuRules::memory_type(DType t, const std::string& name, ir::LocId made) {
   if (ir::is_sync(t) || ir::info(t).cls == ir::DTypeClass::Key) return;
   if (ir::is_complex(t) || ir::bit_width(t) > 32)
-    add("PS-TPU-004", fmt::format("{} has elements of {}", name, ir::name(t)), -1,
+    add("PS-TPU-004", fmt::format("{} has elements of {}", name, ir::name(t)), made,
         "a TensorCore computes with elements of at most 32 bits, and none that are complex");
 }
 
@@ -132,7 +133,7 @@ void TpuRules::operation(const ir::Op& op) {
     case C::run_scoped:
       if (const ir::Attr* c = op.attr("collective"); c && !c->items.empty()) form(op, "with collective axes");
       for (ir::ValueId a : op.regions[0].args)
-        memory_type(graph_->type(a)->dtype, graph_->names[static_cast<size_t>(a)]);
+        memory_type(graph_->type(a)->dtype, graph_->names[static_cast<size_t>(a)], op.loc);
       return;
     case C::for_:
       if (const ir::Attr* r = op.attr("reverse"); r && r->is_true()) form(op, "in reverse");

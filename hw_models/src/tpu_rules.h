@@ -32,7 +32,7 @@ class TpuRules {
   void fold(const ir::Op&);
   void forms(const ir::Op&);
   void arithmetic(const ir::Op&);
-  void memory_type(ir::DType, const std::string& name);
+  void memory_type(ir::DType, const std::string& name, ir::LocId made);
   void reduction(const ir::Op&);
   void dot(const ir::Op&);
   void convolution(const ir::Op&);

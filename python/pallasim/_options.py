@@ -14,6 +14,7 @@ class RunOptions(TypedDict, total=False):
     numerics: Literal["ieee", "reference", "device", "oracle"]
     rules: bool | Literal["error", "warn", "off"]
     detect_races: bool
+    strict: bool
     random_seed: int | None
     replay: str
     uninitialized_memory: Literal["nan", "zero", "most"]
@@ -49,6 +50,9 @@ class RunParams:
         elements, races between threads, memory that a copy under way uses, outputs that are not written or that are
         read before that; of TPU kernels also scratch memory that is read and that nobody wrote, and blocks of outputs
         that are visited again.
+    strict: Undefined data that a checked run sees in an output stops the launch (PS-UNINIT-001, PS-UNINIT-003,
+        PS-OUT-001), and so does a kernel that takes more memory than its compiler gives it by default (PS-MEM-002);
+        otherwise these are warnings.
     random_seed: Schedule threads at random from this seed, and visit `parallel` grid axes in the order that JAX's TPU
         interpreter makes of it; None runs each thread until it blocks and every axis in ascending order.
     replay: The schedule that a report names, such as "ps2:random:7": the run is the same again.
@@ -96,6 +100,7 @@ class RunParams:
     numerics: Literal["ieee", "reference", "device", "oracle"] = "ieee"
     rules: bool | Literal["error", "warn", "off"] = "error"
     detect_races: bool = False
+    strict: bool = False
     random_seed: int | None = None
     replay: str = ""
     uninitialized_memory: Literal["nan", "zero", "most"] = "nan"

@@ -289,6 +289,13 @@ def on_warpgroup(body, *scratch, x=X, **options):
     return kernel(x)
 
 
+def scope_of_a_cluster():
+    def body(x_ref, o_ref):
+        pl.run_scoped(lambda tile: copy(x_ref, o_ref), plgpu.SMEM((32, 128), jnp.float32), collective_axes="x")  # here
+
+    return plgpu.kernel(body, out_type=X, cluster=(2,), cluster_names=("x",))(X)
+
+
 def budgets(of_two=240):
     """Two warpgroups compute, and the third one gives registers back."""
     def kernel(x_ref, o_ref):
@@ -393,6 +400,7 @@ CASES = {
     "PS-MGPU-002": (narrow_copy, HOPPER, "# here"),
     "PS-MGPU-003": (budgets, HOPPER, "# here"),
     "PS-MGPU-004": (untiled_product, HOPPER, "# here"),
+    "PS-MGPU-005": (scope_of_a_cluster, HOPPER, "# here"),
     "PS-NAN-001": (no_number, {"nans": "report"}, "# here"),
     "PS-NAN-002": (overflows, {"nans": "report"}, "# here"),
     "PS-NAN-003": (masked_everywhere, {"nans": "report"}, "# here"),
@@ -432,6 +440,8 @@ ELSEWHERE = {
     "PS-BUG-004": "a mistake of Pallasim",
     "PS-CLU-001": "more clusters than a chip holds: test_peers.py", "PS-CLU-002": "test_peers.py",
     "PS-DEV-001": "ten seconds until a device is missed; it has the line of the launch",
+    "PS-CLU-001": "more clusters than a chip holds: test_peers.py",
+    "PS-DEV-002": "test_neighbours.py", "PS-SEM-003": "test_neighbours.py", "PS-DEV-001": "ten seconds until a device is missed; it has the line of the launch",
     "PS-DMA-001": "needs an extent that is known at run time only, which JAX's own copies do not have",
     "PS-INT-001": "Ctrl-C",
     "PS-LIVE-001": "after a thousand million steps", "PS-LIVE-003": "after millions of steps of a whole chip's programs",

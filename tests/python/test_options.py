@@ -21,7 +21,7 @@ ROWS = {row["name"]: row for row in _core.options()}
 # A value of each option that is not its default.
 OTHER = {
     "machine": "tpu-v5e", "random_seed": 7, "replay": "ps2:random:7", "grid_order": "1,0", "cores": 2, "workers": 3, "verify_restore": 5, "verify_footprints": True,
-    "verify_parts": 5, "max_steps": 9, "livelock_steps": 9, "max_memory": 4096, "detect_races": True, "fuse": False, "verify_split": True,
+    "verify_parts": 5, "max_steps": 9, "livelock_steps": 9, "max_memory": 4096, "detect_races": True, "strict": True, "fuse": False, "verify_split": True,
 }
 
 

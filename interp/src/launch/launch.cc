@@ -48,6 +48,19 @@ std::vector<Part> parts_of(const std::vector<GridBox>& boxes, const Call& c) {
   return r;
 }
 
+// Options::strict: the first output that has undefined data is why the launch stops.
+void stop_at_undefined(Report* report) {
+  const auto undefined = [](const ir::Diagnostic& d) {
+    return d.code.is("PS-UNINIT-001") || d.code.is("PS-UNINIT-003") || d.code.is("PS-OUT-001");
+  };
+  const auto first = std::find_if(report->findings.begin(), report->findings.end(), undefined);
+  if (first == report->findings.end()) return;
+  ir::Diagnostic d = std::move(*first);
+  report->findings.erase(first);
+  d.severity = ir::Severity::Error;
+  throw ir::DiagnosticError(std::move(d));
+}
+
 void run_sequential(const Call& c, Report* report) {
   Lease ex(c.plan);
   GridRecorder recorder;
@@ -71,6 +84,7 @@ void run_sequential(const Call& c, Report* report) {
     if (checks) report->traffic = checks->traffic();
     if (checks) report->undefined = checks->undefined();
     if (keep_points) c.watch.recorder->points = std::move(recorder.points);
+    if (checks) keep_early(c, checks->early());
   };
   try {
     report->token = run_part(*ex, c, c.who, box, written ? &*written : nullptr);
@@ -79,6 +93,7 @@ void run_sequential(const Call& c, Report* report) {
     throw;
   }
   finish();
+  if (c.options.strict) stop_at_undefined(report);
 }
 
 // The units of a grid one after another, before a judge. Throws its verdict, or the error of the first grid point.

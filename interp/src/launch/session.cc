@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "../ops/bodies.h"
+#include "pallasim/ir/made.h"
 
 namespace pallasim::interp {
 
@@ -97,27 +98,47 @@ void leave_session(Execution& ex, const Call& c) {
   exchange_semaphores(ex, c, false);
 }
 
-void note_shared_barrier(const Call& c, Report* report) {
+namespace {
+// Of the barrier semaphore that devices of a launch meet at: that of which run and collective_id; nothing: of none.
+std::optional<std::pair<int64_t, int64_t>> meeting_place(const Call& c) {
   const ir::Attr* id = ir::find(c.plan.module.attrs, "collective_id");
-  if (c.run == 0 || !id || c.plan.memory.barrier_semaphore < 0 || c.operands.size() < 2) return;
+  if (c.run == 0 || !id || c.plan.memory.barrier_semaphore < 0 || c.operands.size() < 2) return std::nullopt;
+  return std::pair(c.run, id->i);
+}
+}  // namespace
+
+void note_shared_barrier(const Call& c, Report* report) {
+  const auto place = meeting_place(c);
+  if (!place) return;
   Session::State& session = c.session.state();
   const std::string& kernel = c.plan.module.name;
   std::string other;
   {
     const std::lock_guard lock(session.mutex);
-    const auto [at, first] = session.met.try_emplace({c.run, id->i}, kernel);
+    const auto [at, first] = session.met.try_emplace(*place, Session::State::Met{kernel, std::nullopt, false});
+    Session::State::Met& met = at->second;
+    if (!first && met.early && !std::exchange(met.told, true)) report->findings.push_back(*met.early);
+    if (!first && met.kernel != kernel) other = met.kernel;
     if (session.met.size() > Session::State::kMet) session.met.erase(session.met.begin());
-    if (first || at->second == kernel) return;
-    other = at->second;
+    if (other.empty()) return;
   }
   ir::Diagnostic d =
       ir::Diagnostic("PS-TPU-002", fmt::format("{} and {} meet at one barrier semaphore: both have collective_id {}",
-                                               other, kernel, id->i))
+                                               other, kernel, place->second))
           .of(kernel)
+          .at(ir::site_of(c.locs, ir::argument_at(c.plan.module, c.locs, "collective_id")))
           .with({"a device that is in the second kernel already signals who is still in the first one"})
           .hinted("a collective_id for each, unless both let the same devices wait for each other at their ends");
   d.severity = ir::Severity::Note;
   report->findings.push_back(std::move(d));
+}
+
+void keep_early(const Call& c, std::optional<ir::Diagnostic> early) {
+  const auto place = meeting_place(c);
+  if (!place || !early) return;
+  Session::State& session = c.session.state();
+  const std::lock_guard lock(session.mutex);
+  if (const auto at = session.met.find(*place); at != session.met.end()) at->second.early = std::move(early);
 }
 
 void make_semaphores(Session::State& session, const Plan& p, const ir::Operand& o, std::byte* data) {

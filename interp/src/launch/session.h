@@ -60,8 +60,13 @@ struct Session::State {
     if (arrays.size() > kCoreArrays) arrays.pop_front();
   }
 
-  // The kernel that met at the barrier semaphore of a collective_id, by run of a program.
-  std::map<std::pair<int64_t, int64_t>, std::string> met;
+  // Who met at the barrier semaphore of a collective_id, by run of a program.
+  struct Met {
+    std::string kernel;                   // the first one
+    std::optional<ir::Diagnostic> early;  // how a launch lets a device run ahead, to be told of at the next one
+    bool told = false;                    // of that
+  };
+  std::map<std::pair<int64_t, int64_t>, Met> met;
   static constexpr size_t kMet = 256;  // the oldest runs go
 
   // A handle whose count is 0, taken in turn, so that one that was given out comes back late.
@@ -101,6 +106,8 @@ void leave_session(Execution&, const Call&);
 // A note where another kernel of the same run of a program met at the same barrier semaphore: that of the
 // collective_id.
 void note_shared_barrier(const Call&, Report*);
+// How this launch lets a device run ahead (PS-SEM-003): the next one at the same barrier semaphore is told.
+void keep_early(const Call&, std::optional<ir::Diagnostic>);
 // New semaphores for an array of handles. Throws DiagnosticError where none is left.
 void make_semaphores(Session::State&, const Plan&, const ir::Operand&, std::byte* data);
 

@@ -28,7 +28,7 @@ const Step* sem_signal(Thread& t, const Step* s) {
   const int64_t n = amount(t, p);
   const auto signal = [&](int32_t unit) {
     const int64_t id = semaphore_id(t, p, unit);
-    t.exec->events->sync({SyncEvent::What::Signal, t.index, id, n});
+    t.exec->events->sync({.what = SyncEvent::What::Signal, .thread = t.index, .object = id, .value = n, .step = s->id});
     t.exec->semaphores.signal(id, n, &t.exec->woken);
   };
   if (!p.peer.device.all) signal(unit_of(t, s, p.peer, "signal"));
@@ -47,7 +47,11 @@ const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool d
     complete_while(ex, {memory::Completion::Kind::Semaphore, id}, [&] { return ex.semaphores.count(id) < value; });
   if (ex.semaphores.wait(id, value, decrement, t.index)) {
     t.wait = {};
-    ex.events->sync({decrement ? SyncEvent::What::Taken : SyncEvent::What::Looked, t.index, id, value});
+    ex.events->sync({.what = decrement ? SyncEvent::What::Taken : SyncEvent::What::Looked,
+                     .thread = t.index,
+                     .object = id,
+                     .value = value,
+                     .step = s->id});
     return s + 1;
   }
   t.wait = {Wait::Kind::Semaphore, id, value};

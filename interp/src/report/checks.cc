@@ -15,7 +15,8 @@ Checks::Detectors::Detectors(const Plan& plan, const Options& o, size_t devices,
       writes(plan, instances, !claims.empty() && devices == 1 ? &claims : nullptr, definedness),
       aliases(plan),
       lanes(plan),
-      races(plan, devices, o, instances) {}
+      races(plan, devices, o, instances),
+      neighbours() {}
 
 Checks::Checks(const Plan& plan, const Options& o, size_t devices)
     : all_(plan, o, devices, instances_), detectors_{&all_.traffic} {
@@ -29,6 +30,7 @@ Checks::Checks(const Plan& plan, const Options& o, size_t devices)
   if (!all_.aliases.empty()) detectors_.push_back(&all_.aliases);
   if (!all_.lanes.empty()) detectors_.push_back(&all_.lanes);
   if (!all_.races.empty()) detectors_.push_back(&all_.races);
+  if (devices > 1 || plan.threads.count > 1) detectors_.push_back(&all_.neighbours);
 }
 
 std::shared_ptr<const void> Checks::state() const { return std::make_shared<const Detectors>(all_); }

@@ -5,6 +5,7 @@
 #include "checked.h"
 #include "flight_detector.h"
 #include "lane_detector.h"
+#include "neighbour_detector.h"
 #include "pipeline_detector.h"
 #include "race_detector.h"
 
@@ -33,6 +34,8 @@ class Checks : public Observer {
   bool undefined(int32_t thread, uint32_t buffer, int64_t byte) {
     return all_.definedness.undefined(thread, buffer, byte);
   }
+  // For the next launch, as RaceDetector has it.
+  std::optional<ir::Diagnostic> early() const { return all_.races.early(); }
   const std::vector<Traffic>& traffic() const { return all_.traffic.traffic; }
 
  private:
@@ -48,6 +51,7 @@ class Checks : public Observer {
     AliasDetector aliases;
     LaneDetector lanes;
     RaceDetector races;
+    NeighbourDetector neighbours;
   };
   Instances instances_;
   Detectors all_;

@@ -91,8 +91,8 @@ bool RaceDetector::in_shared_memory(uint32_t buffer, int64_t offset) const {
 void RaceDetector::on_sync(const SyncEvent& e) {
   using What = SyncEvent::What;
   switch (e.what) {
-    case What::Signal: return order_.signal(e.thread, e.object, e.value);
-    case What::Taken: return order_.take(e.thread, e.object, e.value);
+    case What::Signal: return order_.signal(e.thread, e.object, e.value), note_barrier_semaphore(e);
+    case What::Taken: return order_.take(e.thread, e.object, e.value), note_barrier_semaphore(e);
     case What::Looked: return order_.look(e.thread, e.object, e.value);
     case What::Arrive: return order_.arrive(e.thread, e.object, ex().barriers[e.object].tensor);
     case What::Phase: return check_phase(e.object), order_.end_phase(e.object);

@@ -31,6 +31,9 @@ class RaceDetector : public Detector {
   void finish(std::vector<ir::Diagnostic>&) override;
   size_t found() const override { return findings_.size(); }
   ir::Diagnostic found(size_t n) const override;
+  // PS-SEM-003, of a launch that is over: a device may end it, and signal for the next one, while another one still
+  // waits at the barrier semaphore; nothing: none may (barrier_semaphore.cc).
+  std::optional<ir::Diagnostic> early() const;
 
  private:
   struct Where {     // what an access is to, for its report
@@ -71,6 +74,7 @@ class RaceDetector : public Detector {
   // PS-BAR-002, once per block of barriers: a phase ends that may end before a thread saw the one before
   // (race_phases.cc).
   void check_phase(int64_t barrier);
+  void note_barrier_semaphore(const SyncEvent&);
   void unfenced(const Thread&, const memory::shadow::Race&, const std::string& name, const std::string& ref);
   void between_trips(const Thread&, const memory::shadow::Race&, const std::string& name);
   bool in_shared_memory(uint32_t buffer, int64_t offset) const;
@@ -104,10 +108,17 @@ class RaceDetector : public Detector {
   // By the owner's core, who accessed it, and site.
   std::map<std::tuple<int64_t, memory::shadow::Actor, int32_t>, Visit> visits_;
   std::map<std::pair<memory::shadow::Actor, int32_t>, Remote> remote_;  // by who accessed a device, and the device
-  std::set<int32_t> told_of_ends_;                                      // sites
-  std::set<int> missed_;                                                // blocks of barriers with a PS-BAR-002
-  std::set<int32_t> too_early_;                                         // steps with a PS-RACE-002
-  std::map<int32_t, CopyWay> copies_;                                   // by step: its last one
+  // Of a device's barrier semaphore: which devices signalled it, and the last wait.
+  struct BarrierSemaphore {
+    std::set<int32_t> signalled;
+    memory::shadow::Epoch taken;
+    int32_t step = -1;  // -1: nobody waited
+  };
+  std::map<int64_t, BarrierSemaphore> barrier_semaphores_;
+  std::set<int32_t> told_of_ends_;     // sites
+  std::set<int> missed_;               // blocks of barriers with a PS-BAR-002
+  std::set<int32_t> too_early_;        // steps with a PS-RACE-002
+  std::map<int32_t, CopyWay> copies_;  // by step: its last one
   std::map<int32_t, memory::AsyncKind> kinds_;
   std::vector<Meeting> findings_;
 };

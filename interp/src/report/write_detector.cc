@@ -6,6 +6,7 @@
 #include "../plan/array.h"
 #include "causes.h"
 #include "checked.h"
+#include "pallasim/ir/made.h"
 #include "program.h"
 #include "race_words.h"
 #include "report.h"
@@ -382,6 +383,8 @@ void WriteDetector::report_unwritten(Execution& ex, const Part& part, Memory& m,
                                               : fmt::format("{} of {} elements of output {} were never written",
                                                             missing, n, part.name));
   d.kernel = plan_.module.name;
+  d.site = ir::site_of(*ex.locs,
+                       ir::made_at(*ex.locs, plan_.module.operands[static_cast<size_t>(part.output->operand)].attrs));
   d.about.push_back(about_ref(part.name));
   if (missing < n) d.numbers.push_back(fmt::format("the first is {}", index_text(first, part.output->dims)));
   std::map<ir::LocId, int64_t> ran;

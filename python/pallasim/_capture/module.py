@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._breakpoint import Callback
-from . import accounts, functions, jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory, rules_newer, rules_random, rules_sparsecore
+from . import accounts, arguments, functions, jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory, rules_newer, rules_random, rules_sparsecore
 from . import names as kernel_names
 from .attrs import attr, params_dict, quote, symbol
 from .rules_control import alloc_attrs, mesh_kind
@@ -105,6 +105,7 @@ def _header(cx: ModuleContext, name: str, compiler_params: Any, extra: Mapping[s
     collective = getattr(compiler_params, "collective_id", None)
     if collective is not None:
         items.append(("collective_id", str(int(collective))))
+        items.append(("lines", arguments.rows({"collective_id": cx.given and cx.given.inside("compiler_params", "collective_id")}, cx.locs.site_row)))
     items += [(k, attr(v)) for k, v in extra.items()]
     if cx.prints_anything and "prints" in cx.facts:
         items.append(("prints", quote("anything")))
@@ -214,21 +215,32 @@ def _whole(bm: Any) -> bool:
     return all(isinstance(v, jaxver.Literal) and int(jaxver.literal_array(v)) == 0 for v in outs)
 
 
-def _operand(cx: ModuleContext, kind: str, name: str, bm: Any, prefetch: Sequence[tuple[str, Any]], grid_rank: int) -> str:
+def _operand(cx: ModuleContext, kind: str, name: str, bm: Any, prefetch: Sequence[tuple[str, Any]], grid_rank: int,
+             made: arguments.Line | None) -> str:
     w = Writer(cx, rule_table(), functions.fallback)
     array = bm.array_aval
     array = getattr(array, "inner_aval", array)
     space, mesh = cx.memory(bm.transformed_block_aval.memory_space)
     head = f"{kind} {quote(name)} : {w.tensor(array.shape, array.dtype)}"
     if _whole(bm):
-        return f"{head} {{space = {space}}}"
+        return f"{head}{attr_list([('space', space), _made_item(cx, made)])}"
     items: list[tuple[str, str | None]] = [("space", space), ("block", "[" + ", ".join(_block_dim(w, b) for b in bm.block_shape) + "]")]
     if bm.pipeline_mode is not None:
         items.append(("pipeline", _pipeline(bm.pipeline_mode)))
     if tuple(bm.transforms or ()):
         items.append(("transforms", "[" + ", ".join(steps(Operands(w), tuple(bm.transforms), None)) + "]"))
+    items.append(_made_item(cx, made))
     graph = _index_map(cx, w, bm, prefetch, grid_rank, name)
     return f"{head}{attr_list(items)} {graph}"
+
+
+def _made_item(cx: ModuleContext, made: arguments.Line | None) -> tuple[str, str | None]:
+    """Where a declaration was asked for, outside of the kernel."""
+    return "made", None if made is None else str(cx.locs.site_row(made))
+
+
+def _output_line(given: arguments.Arguments, i: int, count: int) -> arguments.Line | None:
+    return given.line("out_specs", i, count) or given.line("out_shape", i, count)
 
 
 def _pipeline(mode: Any) -> str:
@@ -308,6 +320,7 @@ def _pallas_call(cx: ModuleContext, params: Mapping[str, Any]) -> Captured:
     name = _name_of(params.get("name"), jaxpr.debug_info)
     grid, num_dynamic = _grid(cx, gm, compiler_params)
     names = _names(jaxpr.debug_info, len(jaxpr.invars))
+    given = cx.given = arguments.Arguments(cx.locs.call, getattr(jaxpr.debug_info, "func_name", None) or "")
     n_index, n_in, n_out = gm.num_index_operands, gm.num_inputs, gm.num_outputs
     if n_index + n_in + n_out + len(gm.scratch_avals) != len(jaxpr.invars):
         raise Unsupported("a kernel whose arguments do not match its block mappings")
@@ -324,11 +337,13 @@ def _pallas_call(cx: ModuleContext, params: Mapping[str, Any]) -> Captured:
     for i, bm in enumerate(gm.block_mappings):
         if i == n_in:
             decls += _constant_inputs(cx)
-        decls.append(_operand(cx, "input" if i < n_in else "output", names[n_index + i], bm, prefetch, len(gm.grid)))
+        made = given.line("in_specs", i, n_in) if i < n_in else _output_line(given, i - n_in, n_out)
+        decls.append(_operand(cx, "input" if i < n_in else "output", names[n_index + i], bm, prefetch, len(gm.grid), made))
     if n_out == 0:
         decls += _constant_inputs(cx)
     for i, v in enumerate(jaxpr.invars[n_index + n_in + n_out :]):
-        decls.append(_scratch(w, names[n_index + n_in + n_out + i], v.aval, ""))
+        made = given.line("scratch_shapes", i, len(gm.scratch_avals))
+        decls.append(_scratch(w, names[n_index + n_in + n_out + i], v.aval, "", made))
     aliases = [(int(i), int(o)) for i, o in params.get("input_output_aliases") or ()]
     decls += [f"alias {{input = {i}, output = {o}}}" for i, o in aliases]
     blocks = [None] * n_index + [bm.transformed_block_aval for bm in gm.block_mappings]
@@ -352,11 +367,14 @@ def _default_name(i: int, n_index: int, n_in: int, n_out: int) -> str:
     return f"scratch{i - n_index - n_in - n_out}"
 
 
-def _scratch(w: Writer, name: str, aval: Any, scope: str) -> str:
+def _scratch(w: Writer, name: str, aval: Any, scope: str, made: arguments.Line | None) -> str:
     text = w.type(aval)
     if scope and text.endswith(">") and text.count(", ") == 1:
         text = f"{text[:-1]}, {scope}>"
-    return f"scratch {quote(name)} : {text}{attr_list(alloc_attrs(w, aval))}"
+    facts: list[tuple[str, str | None]] = [*alloc_attrs(w, aval)]
+    if not any(k == "made" for k, _ in facts):  # a barrier knows its own
+        facts.append(_made_item(w.module, made))
+    return f"scratch {quote(name)} : {text}{attr_list(facts)}"
 
 
 def _body(w: Writer, mesh: str, jaxpr: Any, names: Sequence[str], num_in: int, blocks: Sequence[Any] = ()) -> str:
@@ -434,6 +452,8 @@ def _mpmd_map(cx: ModuleContext, params: Mapping[str, Any], jaxprs: Sequence[Any
     for i in range(len(names)):
         names[i] = names[i] or _default_name(i, 0, n_in, n_out)
 
+    given = cx.given = arguments.Arguments(cx.locs.call, getattr(first.debug_info, "func_name", None) or "")
+    n_scratch = len(first.invars) - n_in - n_out
     w = Writer(cx, rule_table(), functions.fallback)
     decls = [_mesh_decl(cx, n, m) for n, m in zip(mesh_names, meshes)]
     for i, v in enumerate(first.invars):
@@ -441,11 +461,14 @@ def _mpmd_map(cx: ModuleContext, params: Mapping[str, Any], jaxprs: Sequence[Any
         if i == n_in:
             decls += _constant_inputs(cx)
         if i >= n_in + n_out:
-            decls.append(_scratch(w, names[i], aval, _scratch_scope(cx, aval)))
+            made = given.line("scratch_shapes", i - n_in - n_out, n_scratch)
+            decls.append(_scratch(w, names[i], aval, _scratch_scope(cx, aval), made))
             continue
         inner = getattr(aval, "inner_aval", aval)
         space = cx.memory(aval.memory_space)[0] if inner is not aval else cx.spaces["scalars"]
-        decls.append(f"{'input' if i < n_in else 'output'} {quote(names[i])} : {w.tensor(inner.shape, inner.dtype)} {{space = {space}}}")
+        made = None if i < n_in else given.line("out_type", i - n_in, n_out)
+        facts = attr_list([("space", space), _made_item(cx, made)])
+        decls.append(f"{'input' if i < n_in else 'output'} {quote(names[i])} : {w.tensor(inner.shape, inner.dtype)}{facts}")
     if len(first.invars) == n_in:
         decls += _constant_inputs(cx)
     aliases = [(int(i), int(o)) for i, o in dict(params.get("input_output_aliases") or {}).items()]

@@ -232,26 +232,26 @@ def _joint_axes(w: Writer, axes: Any) -> str:
 
 @takes("jaxpr collective_axes ref_transforms")
 def run_scoped(w: Writer, eqn: Any) -> None:
-    p = eqn.params
-    jaxpr = p["jaxpr"]
+    p, jaxpr = eqn.params, eqn.params["jaxpr"]
     captured = [w.read(v) for v in eqn.invars]
-    loc = w.loc = w.loc or w.module.locs.call_suffix()  # the kernel's own scratch: JAX wrote this scope
+    given = None if w.loc else w.module.given  # the kernel's own scratch: JAX wrote this scope
+    loc = w.loc = w.loc or w.module.locs.call_suffix()
     axes = p.get("collective_axes") or ()
     axes = axes if isinstance(axes, tuple) else (axes,)
-    ops = Operands(w)
-    layouts = []
+    ops, layouts = Operands(w), []
     for v, t in zip(jaxpr.invars, p.get("ref_transforms") or ()):
         w.ref_shapes["%"] = (tuple(v.aval.shape), v.aval.dtype) if t else ((), None)
         layouts.append(steps(ops, tuple(t), "%"))
     allocs = [alloc_attrs(w, v.aval) for v in jaxpr.invars]
+    if given is not None:
+        given.note("scratch_shapes", allocs, w.module.locs.site_row)
     attrs = attr_list([
         ("collective", "[" + ", ".join(quote(w.axis_name(a)) for a in axes) + "]" if axes else None),
         ("transforms", "[" + ", ".join(f"[{', '.join(t)}]" for t in layouts) + "]" if any(layouts) else None),
         ("allocs", "[" + ", ".join(_dict(a) for a in allocs) + "]" if any(allocs) else None),
     ])
     head, types = w.open_op("run_scoped", [], attrs, eqn.outvars)
-    args = _scoped_args(w, jaxpr.invars, jaxpr, axes)
-    w.open_region(head, args)
+    w.open_region(head, _scoped_args(w, jaxpr.invars, jaxpr, axes))
     w.bind(jaxpr.constvars, captured)
     w.close_op(w.close_region(w.run(jaxpr)), types, loc)
 

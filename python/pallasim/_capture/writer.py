@@ -9,6 +9,7 @@ import numpy as np
 from .. import _core
 from .._breakpoint import Callback
 from . import jaxver
+from .arguments import Arguments
 from .attrs import array_literal, attr, is_name, quote
 from .locs import Locations
 from .types import Unsupported, dim_text, dtype_text, space_text
@@ -31,6 +32,7 @@ class ModuleContext:
         self.skip_floats = skip_floats  # floating-point values are inf and are not computed
         self.device_axes = tuple(device_axes)
         self.locs = Locations(debug_info)
+        self.given: Arguments | None = None  # of the launch
         self.params: dict[str, None] = {}
         self.mesh_names: dict[Any, str] = {}
         self.outside_axes: dict[Any, int] = {}  # of meshes that the launch only names: sizes

@@ -24,7 +24,8 @@ std::span<const ir::Machine> known_compilers();
 bool has_operation(ir::Machine, ir::OpCode);
 
 // Throws DiagnosticError for the first error among them; the others are counted in it. Returns what is no error.
-std::vector<ir::Diagnostic> check_rules(const ir::Module&, const Profile&);
+// `strict`: what exceeds the memory that the compiler gives by default is one.
+std::vector<ir::Diagnostic> check_rules(const ir::Module&, const Profile&, bool strict = false);
 
 // What a launch keeps in one memory while most of it is in use.
 struct BufferUse {
@@ -34,6 +35,7 @@ struct BufferUse {
   int64_t bytes = 0;          // of one copy, as the space lays it out
   int64_t copies = 1;         // of windows: how many blocks are held at a time
   const char* role = "";      // "input window", "scratch", "run_scoped", …
+  ir::LocId loc = -1;         // where it was asked for; -1: nobody says
 };
 struct SpaceUse {
   ir::Space space = ir::Space::Vmem;

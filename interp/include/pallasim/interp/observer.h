@@ -101,6 +101,7 @@ struct SyncEvent {
   int32_t thread = -1;
   int64_t object = -1, value = 0, last = -1;
   bool reads = false;  // Groups: of the reads alone
+  int32_t step = -1;   // Signal, Taken, Looked of semaphores: that did so
 };
 
 // Memory of a thread's buffer: named and not yet written (Fresh), of a scope that begins or ends, or given to a program

@@ -222,7 +222,8 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
     plan->given = std::make_unique<ir::Module>(std::move(plan->module));
     plan->module = widened(*plan->given);
   }
-  if (options.rules == Options::Rules::Error) plan->findings = hw::check_rules(module_of(*plan), *options.chip);
+  if (options.rules == Options::Rules::Error)
+    plan->findings = hw::check_rules(module_of(*plan), *options.chip, options.strict);
   if (options.rules == Options::Rules::Warn) plan->findings = hw::broken_rules(module_of(*plan), *options.chip);
   for (ir::Diagnostic& d : plan->findings)
     if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
