@@ -178,13 +178,18 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
 
   double end = clocks.end();
   if (skipped_waves > 0) {
-    // Waves that were not run take as long as the one between the first and the last.
+    // Waves that were not run take as long as the one between the first and the last, and no less than what they move:
+    // stores go on when their programs have ended, so that what serves them may be behind.
     std::vector<double> ends = clocks.program_ends;
     std::sort(ends.begin(), ends.end());
     const auto at = [&](int64_t n) {
       return ends[static_cast<size_t>(std::clamp<int64_t>(n, 1, static_cast<int64_t>(ends.size())) - 1)];
     };
-    end += static_cast<double>(skipped_waves) * (at(2 * who.resident) - at(who.resident));
+    double wave = at(2 * who.resident) - at(who.resident);
+    for (size_t i = 0; i < clocks.transfers().resources(); ++i)
+      wave = std::max(wave, clocks.transfers().busy(static_cast<int>(i)) * static_cast<double>(who.resident) /
+                                static_cast<double>(who.programs));
+    end += static_cast<double>(skipped_waves) * wave;
   }
   r.seconds = end + (gpu ? f_("kernel_end") : 0);
   if (out)
