@@ -187,7 +187,7 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
     end += static_cast<double>(skipped_waves) * (at(2 * who.resident) - at(who.resident));
   }
   if (gpu && r.run < r.programs) {
-    // Programs overlap more or less; what all of them share serves no faster for that.
+    // Stores go on when their programs have ended, so that what serves all of them may be behind.
     const double scale = static_cast<double>(r.programs) / static_cast<double>(r.run) * r.sample.share;
     for (const auto& [name, seconds] : shared_busy(clocks))
       if (name != "SM port") end = std::max(end, f_("kernel_time") - f_("kernel_end") + seconds * scale);

@@ -50,6 +50,7 @@ Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& setti
     : ex_(ex), costs_(costs), settings_(settings), f_(*settings.figures) {
   gpu_ = settings.chip->family == hw::Family::Gpu;
   in_step_ = gpu_ && ex.plan->first().model->programs == hw::Programs::Concurrent;
+  for (const ir::Operand& o : ex.plan->module.operands) own_.push_back(has_blocks_of_its_own(o, ex.plan->module));
   rates_.assign(std::size(kRateNames), -1);
   clocks_.resize(ex.threads.size());
   const auto devices = static_cast<size_t>(ex.devices);

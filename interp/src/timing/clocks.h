@@ -39,10 +39,10 @@ struct Path {
 #define PALLASIM_RATES(X)                                                                                       \
   X(barrier_issue) X(barrier_latency) X(block_launch_rate) X(block_start) X(clock) X(dma_issue)                 \
   X(dma_latency) X(hbm_bandwidth) X(hbm_read_bandwidth) X(hbm_write_bandwidth) X(ici_latency) X(kernel_end)     \
-  X(kernel_time) X(l2_bytes) X(l2_load_bandwidth) X(l2_read_bandwidth) X(line_bytes) X(load_hbm_latency)        \
-  X(load_latency) X(nvlink_latency) X(semaphore_latency) X(smem_read_rate) X(step_cycles) X(step_time)          \
-  X(store_latency) X(tma_hbm_latency) X(tma_issue) X(tma_latency) X(tma_row_time) X(tma_sm_bandwidth)           \
-  X(tmem_rate) X(wgmma_drain) X(wgmma_issue) X(wgmma_smem_rate)
+  X(kernel_time) X(l2_bytes) X(l2_load_bandwidth) X(l2_own_bandwidth) X(l2_read_bandwidth) X(line_bytes)        \
+  X(load_hbm_latency) X(load_latency) X(nvlink_latency) X(semaphore_latency) X(smem_read_rate) X(step_cycles)   \
+  X(step_time) X(store_latency) X(tma_hbm_latency) X(tma_issue) X(tma_latency) X(tma_row_time)                  \
+  X(tma_sm_bandwidth) X(tmem_rate) X(wgmma_drain) X(wgmma_issue) X(wgmma_smem_rate)
 // clang-format on
 enum class Rate : uint8_t {
 #define X(name) name,
@@ -253,6 +253,7 @@ class Clocks : public Events {
   std::map<std::pair<int32_t, int>, Wait> waits_;
   std::vector<double> line_busy_;
   std::vector<bool> near_;      // by operand: in the SM's cache, once it was read
+  std::vector<bool> own_;       // operands of which no two programs have the same block
   std::vector<double> missed_;  // bytes of each operand that came from the device's memory
   std::unordered_map<int64_t, double> stream_ends_;
   std::unique_ptr<Picture> picture_;  // null: nobody wants one
