@@ -26,6 +26,7 @@ class Gpu : public CostModel {
     sms_ = static_cast<double>(std::max<int64_t>(p.device_cores, 1));
     hopper_ = f.find("wgmma_f16_rate") != nullptr;
     behind_a_product = std::max(0.0, f("simt_fma") / f("simt_simple") - 1);
+    operands_in_shared_memory = !p.compute_capability.starts_with("8.");
     warps_ = static_cast<double>(std::max<int64_t>(warps, 1));
     if (model(m).programs == Programs::Concurrent) triton_.emplace(m, warps, hopper_);
   }

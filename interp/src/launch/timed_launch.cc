@@ -44,10 +44,8 @@ void TimedLaunch::find_residency(const StepCosts& costs, const Pressure& pressur
   hw::BlockNeeds needs = hw::block_needs(l_.plan.module);
   if (by_itself(l_.plan)) {
     const int64_t stages = parameter(l_.plan.module, "num_stages", 3);
-    // Tensor cores from Hopper on read their operands there.
-    const bool operands = !chip.compute_capability.starts_with("8.");
     const double bytes = costs.ahead_bytes() * static_cast<double>(std::max<int64_t>(stages, 1)) +
-                         (operands ? costs.operand_bytes() : 0);
+                         (costs.model().operands_in_shared_memory ? costs.operand_bytes() : 0);
     if (bytes > 0) needs.smem_bytes = static_cast<int64_t>(bytes);
     const double lanes = 32.0 * static_cast<double>(std::max<int64_t>(needs.warps, 1));
     constexpr int64_t kUnit = 8;  // registers are given in such numbers
@@ -89,6 +87,27 @@ void TimedLaunch::spill(const Pressure& pressure, StepCosts* costs) {
   if (!pressure.at || !pressure.spills()) return;
   costs->add(*pressure.at, hw::Unit::Access, 2 * pressure.largest / f_("spill_bandwidth"));
   spilled_ = pressure;
+}
+
+// When all programs are through, of which `r.run` were run.
+double TimedLaunch::end_of_all(const Clocks& clocks, const TimedOutcome& r, int64_t resident,
+                               int64_t skipped_waves) const {
+  double end = clocks.end();
+  if (skipped_waves > 0) {
+    // Waves that were not run take as long as the one between the first and the last.
+    std::vector<double> ends = clocks.program_ends;
+    std::sort(ends.begin(), ends.end());
+    const auto at = [&](int64_t n) {
+      return ends[static_cast<size_t>(std::clamp<int64_t>(n, 1, static_cast<int64_t>(ends.size())) - 1)];
+    };
+    end += static_cast<double>(skipped_waves) * (at(2 * resident) - at(resident));
+  }
+  if (r.run >= r.programs) return end;
+  // Stores go on when their programs have ended, so that what serves all of them may be behind.
+  const double scale = static_cast<double>(r.programs) / static_cast<double>(r.run) * r.sample.share;
+  for (const auto& [name, seconds] : shared_busy(clocks))
+    if (name != "SM port") end = std::max(end, f_("kernel_time") - f_("kernel_end") + seconds * scale);
+  return end;
 }
 
 TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds) {
@@ -176,22 +195,7 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   run_timed(ex, clocks, how);
   clocks.end_picture();
 
-  double end = clocks.end();
-  if (skipped_waves > 0) {
-    // Waves that were not run take as long as the one between the first and the last.
-    std::vector<double> ends = clocks.program_ends;
-    std::sort(ends.begin(), ends.end());
-    const auto at = [&](int64_t n) {
-      return ends[static_cast<size_t>(std::clamp<int64_t>(n, 1, static_cast<int64_t>(ends.size())) - 1)];
-    };
-    end += static_cast<double>(skipped_waves) * (at(2 * who.resident) - at(who.resident));
-  }
-  if (gpu && r.run < r.programs) {
-    // Stores go on when their programs have ended, so that what serves all of them may be behind.
-    const double scale = static_cast<double>(r.programs) / static_cast<double>(r.run) * r.sample.share;
-    for (const auto& [name, seconds] : shared_busy(clocks))
-      if (name != "SM port") end = std::max(end, f_("kernel_time") - f_("kernel_end") + seconds * scale);
-  }
+  const double end = end_of_all(clocks, r, who.resident, skipped_waves);
   r.seconds = end + (gpu ? f_("kernel_end") : 0);
   if (out)
     describe(clocks, costs, r, r.programs > 0 ? static_cast<double>(r.programs) / static_cast<double>(r.run) : 1, out);

@@ -50,6 +50,7 @@ class TimedLaunch {
   void spill(const Pressure&, StepCosts*);
   void take_sample(Population*, ClockSettings*, Sample*) const;
   static std::vector<std::pair<std::string, double>> shared_busy(const Clocks&);
+  double end_of_all(const Clocks&, const TimedOutcome&, int64_t resident, int64_t skipped_waves) const;
   void describe(const Clocks&, const StepCosts&, const TimedOutcome&, double scale, Prediction*) const;
   const LaunchInTime& l_;
   const hw::TimingFigures& f_;

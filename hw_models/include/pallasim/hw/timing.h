@@ -105,7 +105,8 @@ class CostModel {
   // Elements side by side of an atomic operation that one lane has: it asks for them one after the other.
   virtual double side_by_side(const ir::Op&, const ir::Graph&) const { return 1; }
   Overlap overlap = Overlap::InOrder;
-  double issue_share = 1;       // of a core's units that one thread can keep busy
+  bool operands_in_shared_memory = false;  // tensor cores read them there
+  double issue_share = 1;                  // of a core's units that one thread can keep busy
   double behind_a_product = 1;  // what an addition costs that a multiplication's result goes to, as a part of another
 };
 // `warps`: of one thread of the kernel (a warpgroup has 4, a Triton program as many as it asks for).
