@@ -271,10 +271,11 @@ TEST(LaunchControl, WarpgroupsThatAskByThemselvesLoseClusters) {
 }
 
 TEST(LaunchControl, ARequestBehindOneThatGotNone) {
-  const std::string text = edited(asking("\"x\", \"wg\""), "yield %17, %19\n",
-                                  "try_cluster_cancel %7, %8 {result = view($0, []), barrier = view($1, [index(0)])} @0\n"
-                                  "      barrier_wait %8 {barrier = view($0, [index(0)])}\n"
-                                  "      yield %17, %19\n");
+  const std::string text =
+      edited(asking("\"x\", \"wg\""), "yield %17, %19\n",
+             "try_cluster_cancel %7, %8 {result = view($0, []), barrier = view($1, [index(0)])} @0\n"
+             "      barrier_wait %8 {barrier = view($0, [index(0)])}\n"
+             "      yield %17, %19\n");
   const std::string vain = told(run(text, {}, on(14)));
   EXPECT_NE(vain.find("PS-CLU-002"), std::string::npos) << vain;
 }
