@@ -164,6 +164,12 @@ def _tokamax_bodies() -> None:
     def rescale(sums: jax.Array, x: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
         return x.astype(jnp.float32) * (rows[:, None] * columns[None]) + sums
 
+    @pallasim.register_lowering("inline_mgpu.unpack_bool_bits_tmem_native.<locals>.unpack_booleans")
+    def unpack(packed: jax.Array) -> jax.Array:
+        """The bits of each integer, the lowest first."""
+        bits = jnp.arange(jnp.iinfo(packed.dtype).bits)
+        return ((packed.astype(jnp.int32)[..., None] >> bits) & 1).astype(bool).reshape(packed.shape[0], -1)
+
     @pallasim.register_lowering("inline_mgpu.int4_as_biased_f8e4m3fn.<locals>.encode")
     def encode(x: jax.Array) -> jax.Array:
         return ((x.astype(jnp.float32) + 8) / 512).astype(jnp.float8_e4m3fn)
@@ -206,6 +212,50 @@ def tokamax_blackwell(m: Any) -> Iterator[Case]:
             yield (f"ragged_dot, {jnp.dtype(kind).name} by int4", chip, ragged(left, narrow),
                    lambda left=left: _grouped(qwix.dequantize(left), qwix.dequantize(narrow), sizes), 0.5)
         yield "gated_linear_unit", chip, lambda: glu.PallasMosaicGpuGatedLinearUnit()(y, both, activation=jax.nn.swish), gated, 0.05
+
+
+def tokamax_blackwell_more(m: Any) -> Iterator[Case]:
+    """Further ways through its kernels for Blackwell: heads that share keys, biases, masks, windows, pairs of CTAs, activations."""
+    def op(path: str) -> Any:
+        return importlib.import_module(f"tokamax._src.ops.{path}")
+
+    _tokamax_bodies()
+    base, fa, vjp, rd, glu = (op(path) for path in ("attention.base", "attention.pallas_mosaic_gpu", "attention.pallas_mosaic_gpu_vjp",
+                                                    "ragged_dot.pallas_mosaic_gpu", "gated_linear_unit.pallas_mosaic_gpu"))
+    flash, plain = fa.PallasMosaicGpuFlashAttention(vjp=vjp.PallasMosaicGpuFlashAttentionVjp()), base.DotProductAttention()
+    few, many = (normal(0, 1, 256, heads, 64, dtype=jnp.bfloat16) for heads in (2, 4))
+    k, v = (normal(i, 1, 256, 2, 64, dtype=jnp.bfloat16) for i in (1, 2))
+    bias, seen = normal(9, 1, 2, 256, 256, dtype=jnp.bfloat16), jax.random.bernoulli(jax.random.key(3), 0.8, (1, 1, 256, 256))
+    window = base.Mask(is_causal=True, k_start=jnp.maximum(jnp.arange(256) - 100, 0))
+    x, w, sizes = normal(3, 512, 256, dtype=jnp.bfloat16), normal(4, 4, 256, 256, dtype=jnp.bfloat16), jnp.array([128, 100, 156, 128], jnp.int32)
+    y, both = normal(5, 256, 128, dtype=jnp.bfloat16), normal(6, 128, 2, 128, dtype=jnp.bfloat16) / 16
+
+    def wide(q: jax.Array, k: jax.Array, v: jax.Array, **how: Any) -> jax.Array:
+        return plain(*(x.astype(jnp.float32) for x in (q, k, v)), **how)
+
+    def ragged(**config: Any) -> Any:
+        return rd.PallasMosaicGpuRaggedDot(config=rd.Config(**{"block_k": 64, "num_stages": 2, "split_k": 1, **config}))
+
+    def gated() -> jax.Array:
+        gate, value = (y.astype(jnp.float32) @ both[:, i].astype(jnp.float32) for i in range(2))
+        return jax.nn.gelu(gate) * value
+
+    for chip in ("gpu-b200", "gpu-gb300"):
+        for name, q, how, bound in (("heads that share keys", many, {}, 0.0045), ("a bias", few, {"bias": bias}, 0.0045), ("a mask", few, {"mask": seen}, 0.0045),
+                                    ("a window", few, {"mask": window}, 0.008), ("a soft cap", few, {"logits_soft_cap": 20.0}, 0.0045),
+                                    ("200 queries", few[:, :200], {}, 0.0045)):
+            yield f"attention, {name}", chip, lambda q=q, how=how: flash(q, k, v, **how), lambda q=q, how=how: wide(q, k, v, **how), bound
+        for name, q, how in (("heads that share keys", many, {"is_causal": True}), ("a bias", few, {"bias": bias}),
+                             ("a mask", few, {"mask": seen})):
+            yield (f"attention, {name}, gradients", chip,
+                   lambda q=q, how=how: jax.grad(lambda *a: flash(*a, **how).astype(jnp.float32).sum(), (0, 1, 2))(q, k, v),
+                   lambda q=q, how=how: jax.grad(lambda *a: wide(*a, **how).sum(), (0, 1, 2))(q, k, v), 0.07)
+        for block in (64, 128):
+            yield (f"ragged_dot, pairs of {block}", chip, lambda block=block: ragged(block_m=block, block_n=block, collective=True)(x, w, group_sizes=sizes),
+                   lambda: _grouped(x, w, sizes), 0.5)
+        yield ("ragged_dot, an activation", chip,
+               lambda: ragged(block_m=64, block_n=128)(x, w, group_sizes=sizes, activation=jax.nn.relu), lambda: jax.nn.relu(_grouped(x, w, sizes)), 0.5)
+        yield "gated_linear_unit, gelu", chip, lambda: glu.PallasMosaicGpuGatedLinearUnit()(y, both, activation=jax.nn.gelu), gated, 0.05
 
 
 def _jla_bodies() -> None:
@@ -383,10 +433,10 @@ def run(library: str, case: Case) -> bool:
 
 def main() -> int:
     word, held = " ".join(sys.argv[1:]), True
-    for cases in (jax_mosaic_gpu, jax_blackwell, tokamax, tokamax_mosaic_gpu, tokamax_blackwell, jla, recurrentgemma, flywheel_tpu, deltanet_tpu,
+    for cases in (jax_mosaic_gpu, jax_blackwell, tokamax, tokamax_mosaic_gpu, tokamax_blackwell, tokamax_blackwell_more, jla, recurrentgemma, flywheel_tpu, deltanet_tpu,
                   atomic_ops, ejkernel):
         try:
-            library = importlib.import_module(cases.__name__.removesuffix("_mosaic_gpu").removesuffix("_blackwell"))
+            library = importlib.import_module(cases.__name__.removesuffix("_more").removesuffix("_mosaic_gpu").removesuffix("_blackwell"))
         except Exception as e:  # not installed, or not made for this JAX
             print(f"{cases.__name__:18} is not here: {e}")
             continue

@@ -142,9 +142,10 @@ void Clusters::write_claims() {
   };
   const auto read = [&](const std::string& slot, const std::string& next, const std::string& given) {
     line("barrier_wait {}, {} {{barrier = view($0, [index($1)])}}", bar, slot);
-    line("{}, {} = query_cluster_cancel {}, {} {{result = view($0, [index($1, slice(0, 16))]), grid_names = [\"i\"]}}",
-         next, given, answer, slot);
-    line("  : i32[], bool[]");
+    line(
+        "{}, {} = query_cluster_cancel {}, {} {{result = view($0, [index($1, slice(0, 16))]), grid_names = [\"i\"]}} : "
+        "i32[], bool[]",
+        next, given, answer, slot);
   };
   if (ahead) ask_ahead(o, used, ask, read);
   else ask_in_turn(o, used, ask, read);
@@ -199,7 +200,6 @@ void Clusters::ask_in_turn(const std::string& o, const std::string& used, const 
 // Two requests under way: the last of them is behind one that gets none, which nobody has read when it is made.
 void Clusters::ask_ahead(const std::string& o, const std::string& used, const Ask& ask, const Answer& read) {
   term("a request behind one that gets none");
-  const std::string left = output(fmt::format("i32[{}{}]", each(), wgs_));
   ask("%c0"), ask("%c1");
   do_work(o, "%i");
   const std::string steps = fresh(), last = fresh(), n = fresh(), go = fresh(), is = fresh(), now = fresh(),
@@ -221,12 +221,9 @@ void Clusters::ask_ahead(const std::string& o, const std::string& used, const As
   line("yield {}, {}", more, again);
   --depth_;
   line("}} : i32[], i32[]");
-  const std::string other = fresh(), none = fresh(), nothing = fresh(), said = fresh(), sum = fresh();
+  const std::string other = fresh(), none = fresh(), nothing = fresh();  // who got one here would not do its work
   line("{} = rem {}, %c2 : i32[]", other, steps);
   read(other, none, nothing);
-  line("{} = convert {} : i32[]", said, nothing);
-  line("{} = add {}, {} : i32[]", sum, said, none);
-  line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5)]}}", left, sum);
 }
 
 }  // namespace pallasim::judge

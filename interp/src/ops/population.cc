@@ -162,8 +162,27 @@ Thread& Execution::begin_child(Thread& parent, int64_t i, uint32_t temps) {
   return c;
 }
 
+// Copies that a thread left in flight go on in memory that was its parent's all the time: its own arena may be another
+// one's soon.
+static void leave_copies(Execution& ex, const Thread& c) {
+  const auto of_child = [&](const memory::Side& s) { return s.place.thread == c.index && s.place.buffer != c.temps; };
+  bool any = false;
+  for (size_t i = 0; i < ex.copies.size() && !any; ++i)
+    any = ex.copies[i].reads.any(of_child) || ex.copies[i].writes.any(of_child);
+  if (!any) return;
+  std::vector<memory::AsyncOperation> all;
+  while (!ex.copies.empty()) all.push_back(ex.copies.take(0));
+  for (memory::AsyncOperation& op : all) {
+    for (auto* sides : {&op.reads, &op.writes})
+      for (memory::Side& s : *sides)
+        if (of_child(s)) s.place.thread = c.parent;
+    ex.copies.push(std::move(op));
+  }
+}
+
 void Execution::end_child(Thread& c) {
   Thread& parent = threads[static_cast<size_t>(c.parent)];
+  leave_copies(*this, c);
   if (points > 0) free_arenas.push_back(c.home);
   c.arena = nullptr;
   if (--parent.children == 0 && parent.stop == Stop::Blocked && parent.wait.kind == Wait::Kind::Join)
@@ -343,7 +362,7 @@ void Execution::end_crew(int64_t place, Thread& last) {
   const auto first = static_cast<int32_t>(place * population.crew);
   // Its memory is the next program's: copies that still use it move now.
   for (size_t i = 0; i < copies.size();) {
-    const int32_t by = copies[i].thread;
+    const int32_t by = threads[static_cast<size_t>(copies[i].thread)].unit;  // of a warp its warpgroup's
     if (by >= first && by < first + population.crew) ops::complete_copy(*this, i);
     else ++i;
   }
