@@ -13,6 +13,13 @@ S = jax.ShapeDtypeStruct
 TPU = "tpu-v5e"
 
 
+X = S((8192, 128), jnp.float32)
+
+
+def predicted(f, *args):
+    return pallasim.predict(f, *args, chip=TPU, sensitivity=False)
+
+
 def doubled(x_ref, o_ref):
     o_ref[...] = x_ref[...] * 2
 
