@@ -48,7 +48,7 @@ def test_undefined_data_in_an_output(code):
     with pallasim.emulate("tpu-v5e", detect_races=True, findings="collect"):
         jax.block_until_ready(WRONG[code]())
     assert [(f.code, f.severity) for f in pallasim.findings()] == [(code, "warning")]
-    with pallasim.emulate("tpu-v5e", detect_races=True, strict=True, findings="collect"), pytest.raises(pallasim.KernelError, match=code) as e:
+    with pytest.raises(pallasim.KernelError, match=code) as e, pallasim.emulate("tpu-v5e", detect_races=True, strict=True, findings="collect"):
         jax.block_until_ready(WRONG[code]())
     assert e.value.finding.severity == "error" and e.value.finding.file == __file__
     with pallasim.emulate("tpu-v5e", strict=True, findings="raise"):  # nobody looks
