@@ -217,13 +217,17 @@ void Clusters::ask_ahead(const std::string& o, const std::string& used, const As
     do_work(o, next);
     ask(slot);
   });
+  meet(used);  // nobody reads that there is none while somebody has yet to ask
   line("{} = add {}, %c1 : i32[]", more, now);
   line("yield {}, {}", more, again);
   --depth_;
   line("}} : i32[], i32[]");
-  const std::string other = fresh(), none = fresh(), nothing = fresh();  // who got one here would not do its work
+  // Of two requests under way either may be the one that gets none.
+  const std::string other = fresh(), rest = fresh(), found = fresh(), is_found = fresh();
   line("{} = rem {}, %c2 : i32[]", other, steps);
-  read(other, none, nothing);
+  read(other, rest, found);
+  line("{} = convert {} : i32[]", is_found, found);
+  when(fmt::format("ne {}, %c0", is_found), [&] { do_work(o, rest); });
 }
 
 }  // namespace pallasim::judge
