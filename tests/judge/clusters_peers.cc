@@ -201,6 +201,7 @@ void Clusters::ask_in_turn(const std::string& o, const std::string& used, const 
 void Clusters::ask_ahead(const std::string& o, const std::string& used, const Ask& ask, const Answer& read) {
   term("a request behind one that gets none");
   ask("%c0"), ask("%c1");
+  meet(used);
   do_work(o, "%i");
   const std::string steps = fresh(), last = fresh(), n = fresh(), go = fresh(), is = fresh(), now = fresh(),
                     go_on = fresh(), slot = fresh(), next = fresh(), given = fresh(), again = fresh(), more = fresh();
