@@ -38,6 +38,7 @@ class Gpu : public CostModel {
     share_ = issue_share = std::min(1.0, static_cast<double>(std::max<int64_t>(warps, 1)) / 4);
     sms_ = static_cast<double>(std::max<int64_t>(p.device_cores, 1));
     hopper_ = f.find("wgmma_f16_rate") != nullptr;
+    reads_operands = !p.compute_capability.starts_with("8.");
     behind_a_product = std::max(0.0, f("simt_fma") / f("simt_simple") - 1);
     if (model(m).programs != Programs::Concurrent) return;
     for (const ir::Body& b : m.bodies) {

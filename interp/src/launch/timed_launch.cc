@@ -44,10 +44,8 @@ void TimedLaunch::find_residency(const StepCosts& costs, const Pressure& pressur
   hw::BlockNeeds needs = hw::block_needs(l_.plan.module);
   if (by_itself(l_.plan)) {
     const int64_t stages = parameter(l_.plan.module, "num_stages", 3);
-    // Tensor cores from Hopper on read their operands there.
-    const bool operands = !chip.compute_capability.starts_with("8.");
     const double bytes = costs.ahead_bytes() * static_cast<double>(std::max<int64_t>(stages, 1)) +
-                         (operands ? costs.operand_bytes() : 0);
+                         (costs.model().reads_operands ? costs.operand_bytes() : 0);
     if (bytes > 0) needs.smem_bytes = static_cast<int64_t>(bytes);
     const double lanes = 32.0 * static_cast<double>(std::max<int64_t>(needs.warps, 1));
     constexpr int64_t kUnit = 8;  // registers are given in such numbers
@@ -89,6 +87,21 @@ void TimedLaunch::spill(const Pressure& pressure, StepCosts* costs) {
   if (!pressure.at || !pressure.spills()) return;
   costs->add(*pressure.at, hw::Unit::Access, 2 * pressure.largest / f_("spill_bandwidth"));
   spilled_ = pressure;
+}
+
+// Waves that were not run take as long as the one between the first and the last, and no less than what they move:
+// stores go on when their programs have ended, so that what serves them may be behind.
+static double wave_seconds(const Clocks& clocks, const Population& who) {
+  std::vector<double> ends = clocks.program_ends;
+  std::sort(ends.begin(), ends.end());
+  const auto at = [&](int64_t n) {
+    return ends[static_cast<size_t>(std::clamp<int64_t>(n, 1, static_cast<int64_t>(ends.size())) - 1)];
+  };
+  double wave = at(2 * who.resident) - at(who.resident);
+  const double part = static_cast<double>(who.resident) / static_cast<double>(who.programs);
+  for (size_t i = 0; i < clocks.transfers().resources(); ++i)
+    wave = std::max(wave, clocks.transfers().busy(static_cast<int>(i)) * part);
+  return wave;
 }
 
 TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds) {
@@ -177,20 +190,7 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   clocks.end_picture();
 
   double end = clocks.end();
-  if (skipped_waves > 0) {
-    // Waves that were not run take as long as the one between the first and the last, and no less than what they move:
-    // stores go on when their programs have ended, so that what serves them may be behind.
-    std::vector<double> ends = clocks.program_ends;
-    std::sort(ends.begin(), ends.end());
-    const auto at = [&](int64_t n) {
-      return ends[static_cast<size_t>(std::clamp<int64_t>(n, 1, static_cast<int64_t>(ends.size())) - 1)];
-    };
-    double wave = at(2 * who.resident) - at(who.resident);
-    for (size_t i = 0; i < clocks.transfers().resources(); ++i)
-      wave = std::max(wave, clocks.transfers().busy(static_cast<int>(i)) * static_cast<double>(who.resident) /
-                                static_cast<double>(who.programs));
-    end += static_cast<double>(skipped_waves) * wave;
-  }
+  if (skipped_waves > 0) end += static_cast<double>(skipped_waves) * wave_seconds(clocks, who);
   r.seconds = end + (gpu ? f_("kernel_end") : 0);
   if (out)
     describe(clocks, costs, r, r.programs > 0 ? static_cast<double>(r.programs) / static_cast<double>(r.run) : 1, out);

@@ -103,6 +103,7 @@ class CostModel {
   virtual Work staged(double bytes) const { return (void)bytes, Work{}; }
   Overlap overlap = Overlap::InOrder;
   double issue_share = 1;       // of a core's units that one thread can keep busy
+  bool reads_operands = false;  // tensor cores read operands of products where they lie, in shared memory
   double behind_a_product = 1;  // what an addition costs that a multiplication's result goes to, as a part of another
 };
 // `warps`: of one thread of the kernel (a warpgroup has 4, a Triton program as many as it asks for).
