@@ -394,7 +394,3 @@ def test_loops_whose_trips_differ_are_run():
                        out_shape=S((512,), jnp.float32), compiler_params=plt.CompilerParams())
     some, all_ = (predicted(f, S((8192,), jnp.float32), chip=GPU, waves=w)[0] for w in (3, 0))
     assert some.seconds == all_.seconds and not any("of the trips of loops" in n for n in some.notes)
-
-
-def doubled(x_ref, o_ref):
-    o_ref[...] = x_ref[...] * 2

@@ -118,8 +118,8 @@ int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int lin
   // Programs go through the arrays side by side: what one of them fetches the others wait for, too.
   // Of a line that is not wanted whole a part is fetched in vain.
   const double lines = l.row > 0 ? std::max(1.0, rate(Rate::line_bytes) / l.row) * l.bytes : l.bytes;
-  // What lies in one half of the cache comes from the other half for half of the SMs; what many read lies in both.
-  const bool own = l.operand >= 0 && own_[static_cast<size_t>(l.operand)];
+  // What lies in one half of the cache comes from the other half for half of the SMs; what is read often lies in both.
+  const bool own = l.operand >= 0 && !l.loop && own_[static_cast<size_t>(l.operand)];
   const double cached =
       lines * rate(Rate::l2_read_bandwidth) / rate(own ? Rate::l2_own_bandwidth : Rate::l2_load_bandwidth);
   const bool near = held_ || (!miss && (box || (l.operand >= 0 && near_[static_cast<size_t>(l.operand)])));
