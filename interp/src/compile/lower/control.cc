@@ -317,6 +317,13 @@ static std::shared_ptr<const TiledMemory> tiles_of(Emitter& e, const Op& op, con
   return r;
 }
 
+namespace {
+// Memory that scopes do not give back: what lies at an address is asked long after.
+struct KeptMemory {
+  std::vector<std::shared_ptr<Storage>> all;
+};
+}  // namespace
+
 Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) {
   const ir::Type* t = e.type(id);
   Val v(t->dtype, dims_of(t), Val::Ref{});
@@ -353,6 +360,8 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
     return v;
   }
   e.frame().allocate(&v);
+  // Shared and tensor memory are reached in ways of their own: no byte belongs to both.
+  if (owner != memory::Level::Thread) e.state<KeptMemory>().all.push_back(v.memory().storage);
   scope->memory.push_back({v.memory().storage->offset, v.bytes()});
   note_allocation(e.plan(), v, t->space, memory::Level::Thread, memory::Allocation::Lifetime::Scope);
   elide_copies(e, v);
