@@ -129,9 +129,9 @@ def blocks(rows: int, **params):
     def kernel(x_ref, o_ref):
         o_ref[...] = x_ref[...] * 2
 
-    spec = pl.BlockSpec((rows, 1024), lambda i: (i, 0))
+    spec = pl.BlockSpec((rows, 1024), lambda i: (i, 0))  # here
     x = jnp.zeros((8192, 1024), F32)
-    return pl.pallas_call(kernel, grid=(8192 // rows,), in_specs=[spec], out_specs=spec, out_shape=x, compiler_params=pltpu.CompilerParams(**params))(x)  # here
+    return pl.pallas_call(kernel, grid=(8192 // rows,), in_specs=[spec], out_specs=spec, out_shape=x, compiler_params=pltpu.CompilerParams(**params))(x)
 
 
 def of_an_earlier_launch(rows: int):
