@@ -12,7 +12,15 @@ namespace {
 
 using ir::OpCode;
 
+// Where clusters ask for the next one but one already, the order of their requests says who writes what: no store can
+// be left out without another one of the same element in another order.
+bool asks_ahead(const ir::Region& r) {
+  return std::count_if(r.ops.begin(), r.ops.end(),
+                       [](const ir::Op& op) { return op.code == OpCode::try_cluster_cancel; }) > 1;
+}
+
 void find_stores(ir::Region& r, std::vector<std::pair<ir::Region*, size_t>>* out) {
+  if (asks_ahead(r)) return;
   for (size_t i = 0; i < r.ops.size(); ++i) {
     const OpCode c = r.ops[i].code;
     if (c == OpCode::store || c == OpCode::masked_store || c == OpCode::addupdate) out->emplace_back(&r, i);
