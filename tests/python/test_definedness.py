@@ -150,24 +150,6 @@ def scalar_chosen_away():
     return call(kernel, scratch_shapes=[pltpu.SMEM((2,), I32)]), X * 3
 
 
-def added_to_and_overwritten():
-    def kernel(x_ref, o_ref, acc_ref):
-        acc_ref[...] = acc_ref[...] + x_ref[...]
-        acc_ref[...] = x_ref[...]
-        o_ref[...] = acc_ref[...]
-
-    return call(kernel, scratch_shapes=[VMEM]), X
-
-
-def added_to_and_never_used():
-    def kernel(x_ref, o_ref, acc_ref, count_ref):
-        acc_ref[...] = jnp.maximum(acc_ref[...], x_ref[...])
-        count_ref[0] = count_ref[0] + 1
-        o_ref[...] = jnp.where(first_rows(), x_ref[...], jnp.where(first_rows(), acc_ref[...], 0))
-
-    return call(kernel, scratch_shapes=[VMEM, pltpu.SMEM((1,), I32)]), jnp.where(first_rows(), X, 0)
-
-
 def masked_both_ways():
     def kernel(x_ref, o_ref):
         at = 64 * pl.program_id(0) + jnp.arange(64)
@@ -198,7 +180,7 @@ def mask_of_padding():
 
 SILENT = {(f, chip) for f in (chosen_away, chosen_away_late, truth_settled, times_nothing, rows_of_a_product, rows_moved,
                               edge_of_an_array, edge_left_out_of_a_sum, accumulator_set_at_the_first_point, copied_along, scalar_chosen_away,
-                              mask_of_padding, added_to_and_overwritten, added_to_and_never_used)
+                              mask_of_padding)
           for chip in (TPU, GENERIC)} | {(masked_both_ways, GPU), (masked_and_replaced, GPU), (prefix_sums, GENERIC)}
 
 

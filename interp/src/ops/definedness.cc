@@ -104,6 +104,7 @@ class Carrier {
         }
         if (!cumulative) to[static_cast<size_t>(o * p.inner + i)] = sum;
       }
+    compute(&to);
     return to;
   }
 
@@ -118,7 +119,13 @@ class Carrier {
     Births to;
     if (c.accumulate) to = load_elements(p.dst, dims, strides, bytes);
     carry_multiply(c, a, b, &to);
+    compute(&to);
     store(p.dst, dims, strides, bytes, per_byte(to, bytes));
+  }
+
+  void compute(Births* births) {
+    for (Birth& b : *births)
+      if (b != 0) b = shadow_.computed(b);
   }
 
   // Operands that the body only moves carry their births through it; of others one is enough for all results.
@@ -270,7 +277,7 @@ class Carrier {
     Birth r = 0;
     const uint32_t from[] = {s_.a, s_.b, s_.c};
     for (int i = 0; i < std::min(arity, 3); ++i) join(&r, slot(from[i]));
-    return r;
+    return r == 0 ? r : shadow_.computed(r);
   }
   // Truth values and integers that the other operand settles.
   bool settled() {

@@ -31,6 +31,8 @@ class Shadow {
   // Elements that an operation has taken to another place, before they are stored there.
   virtual void taken(const Thread&, const Step&, Births*) = 0;
   virtual void stored(const Thread&, const Step&, const Addr&, const Births&) = 0;
+  // What arithmetic makes of undefined elements is theirs, but no longer them.
+  virtual Birth computed(Birth) = 0;
   // An undefined value is asked for what happens next.
   enum class Decides : uint8_t { Branch, Trips, Address, Size, Mask, Count, Unit, Check };
   virtual void decides(const Thread&, const Step&, Birth, Decides) = 0;

@@ -134,6 +134,7 @@ class Program {
       } else if (r != 0 && settles) {
         if ((a[k] == 0 && at(op.a, 1, i, ones)) || (b[k] == 0 && at(op.b, 2, i, ones))) r = 0;
       }
+      if (r != 0 && op.code != ir::OpCode::select_n) r = shadow_.computed(r);
       (*out)[k] = r;
     }
   }

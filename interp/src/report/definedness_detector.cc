@@ -49,12 +49,25 @@ void DefinednessDetector::on_window(const WindowEvent& e) {
 DefinednessDetector::Birth DefinednessDetector::birth(Origin::What what, const std::string& name, ir::LocId line,
                                                       bool read) {
   for (size_t b = 1; b < origins_.size(); ++b)
-    if (origins_[b].what == what && origins_[b].name == name && origins_[b].line == line && origins_[b].read == read)
+    if (origins_[b].what == what && origins_[b].name == name && origins_[b].line == line && origins_[b].read == read &&
+        origins_[b].of == 0)
       return static_cast<Birth>(b);
   if (origins_.size() == 255) origins_.push_back({});
   if (origins_.size() == 256) return 255;
-  origins_.push_back({what, name, line, read, "", {"PS-UNINIT-003", ""}});
+  origins_.push_back({what, name, line, read, "", 0, {"PS-UNINIT-003", ""}});
   return static_cast<Birth>(origins_.size() - 1);
+}
+
+DefinednessDetector::Birth DefinednessDetector::computed(Birth b) {
+  if (origins_[b].of != 0 || origins_[b].what == Origin::What::Several) return b;
+  Birth& r = computed_[b];
+  if (r == 0) {
+    if (origins_.size() >= 255) return b;
+    origins_.push_back(origins_[b]);
+    origins_.back().of = b;
+    r = static_cast<Birth>(origins_.size() - 1);
+  }
+  return r;
 }
 
 void DefinednessDetector::begin_memory(int32_t thread, const memory::Allocation& a) {
@@ -206,7 +219,16 @@ void DefinednessDetector::taken(const Thread& t, const Step& s, Births* births) 
     read(t, s, -1, births);
 }
 
-void DefinednessDetector::stored(const Thread&, const Step& s, const Addr& a, const Births& births) {
+void DefinednessDetector::stored(const Thread& t, const Step& s, const Addr& a, const Births& births) {
+  Birth seen = 0;
+  for (const Birth b : births) {
+    if (b == seen || b == 0 || origins_[b].of == 0) continue;
+    seen = b;
+    const std::string& name = origins_[b].name;
+    const int64_t at = a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn));
+    if (!name.empty() && !accumulated_.count(name) && allocation_name(plan_, a.buffer, at) == name)
+      accumulated_.insert(name);
+  }
   if (a.buffer < memory::kFirstOperandBuffer) return;
   const size_t operand = a.buffer - memory::kFirstOperandBuffer;
   if (operand >= plan_.module.operands.size()) return;
@@ -214,7 +236,7 @@ void DefinednessDetector::stored(const Thread&, const Step& s, const Addr& a, co
   for (const Birth b : births)
     if (b != 0 && b != last) {
       last = b;
-      stored_.insert({{operand, b}, a.loc >= 0 ? a.loc : plan_.loc_of(s)});
+      stored_.insert({{operand, base(b)}, a.loc >= 0 ? a.loc : plan_.loc_of(s)});
     }
 }
 
@@ -283,7 +305,7 @@ void DefinednessDetector::look_at_output(size_t operand, int32_t device, std::ve
   undefined->assign(static_cast<size_t>(n), false);
   left->assign(static_cast<size_t>(n), false);
   for (int64_t at = 0, end = n * size; of->find(at, end, &at) != 0; at = (at / size + 1) * size) {
-    const Birth b = of->at(at);
+    const Birth b = base(of->at(at));
     Found& f = found[b];
     if (f.elements++ == 0) f.first = at / size;
     (*undefined)[static_cast<size_t>(at / size)] = true;

@@ -37,7 +37,9 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   void settle();  // the launch is over: what outputs hold
   void finish(std::vector<ir::Diagnostic>&) override;
   // Whether elements of the memory that the kernel calls so were used undefined. Once it is settled.
-  bool used(const std::string& name) const { return !ended_ || used_.count(name) != 0; }
+  bool used(const std::string& name) const {
+    return !ended_ || used_.count(name) != 0 || accumulated_.count(name) != 0;
+  }
   // Whether nobody wrote the byte that the thread sees there.
   bool undefined(int32_t thread, uint32_t buffer, int64_t byte) { return memory(thread, buffer).at(byte) != 0; }
   const std::vector<std::vector<bool>>& undefined() const { return undefined_; }  // Report::undefined
@@ -56,6 +58,7 @@ class DefinednessDetector : public Detector, private ops::Shadow {
     ir::LocId line = -1;                        // that read it first, or made it
     bool read = false;                          // by a step: no longer as it lay in memory
     std::string detail;                         // which place
+    Birth of = 0;                               // not 0: what arithmetic made of that one
     ir::Diagnostic found{"PS-UNINIT-003", ""};  // where that was
   };
   Definedness& memory(int32_t thread, uint32_t buffer) override;
@@ -69,6 +72,8 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   void stored(const Thread&, const Step&, const Addr&, const Births&) override;
   void decides(const Thread&, const Step&, Birth, Decides) override;
 
+  Birth computed(Birth) override;
+  Birth base(Birth b) const { return origins_[b].of ? origins_[b].of : b; }
   Birth birth(Origin::What, const std::string& name, ir::LocId line, bool read);
   void begin_thread(const Thread&);
   void begin_memory(int32_t thread, const memory::Allocation&);
@@ -90,7 +95,10 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   std::map<int64_t, Births> held_;                        // by operation: of what it took from registers
   std::vector<std::vector<bool>> undefined_;
   std::map<std::string, std::string> earlier_;  // by input: whose undefined elements it holds
-  std::set<std::string> used_, left_out_;
+  std::array<Birth, 256> computed_{};           // by birth
+  // Refs whose undefined elements were computed with and stored back: an accumulator that nobody set, even where all of
+  // it is overwritten later.
+  std::set<std::string> used_, accumulated_, left_out_;
   bool ended_ = true;  // of a launch that stopped nobody knows what its outputs would hold
   std::vector<std::pair<std::string, ir::Diagnostic>> found_;  // of which ref's memory
   // Of the step whose accesses are told now.
