@@ -413,6 +413,7 @@ FOLLOWED = {
 }
 NO_ADVICE = {
     "PS-CHK-001": "the kernel's own check: its author knows",
+    "PS-MGPU-005": "which axes memory, barriers and copies are along the author knows",
     "PS-MGPU-004": "what the instruction takes is in the report; which operand is to change the author knows",
     "PS-IR-107": "both shapes are in the report; which one is meant is not",
     "PS-TPU-003": "which operations serve instead depends on the kernel; the page lists what is missing",

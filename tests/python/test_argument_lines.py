@@ -237,8 +237,8 @@ def shared_memory():
 
     return plgpu.kernel(
         body,
-        out_shape=X,
-        scratch_shapes=[
+        out_type=X,
+        scratch_types=[
             plgpu.SMEM((8, 128), F32),
             plgpu.SMEM((1024, 128), F32),  # here
         ],
@@ -252,8 +252,8 @@ def tensor_memory():
 
     return plgpu.kernel(
         body,
-        out_shape=X,
-        scratch_shapes=[
+        out_type=X,
+        scratch_types=[
             plgpu.TMEM((128, 32), F32),
             plgpu.TMEM((128, 512), F32),  # here
             plgpu.TMEM((128, 64), F32),
@@ -386,7 +386,7 @@ def output_of_warpgroups():
 
     return plgpu.kernel(
         body,
-        out_shape=jax.ShapeDtypeStruct((32, 128), F32),  # here
+        out_type=jax.ShapeDtypeStruct((32, 128), F32),  # here
     )(X)
 
 

@@ -6,6 +6,7 @@ import linecache
 import jax
 import jax.numpy as jnp
 import pytest
+from jax._src import core
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
@@ -78,7 +79,7 @@ def launches(jaxpr):
     for eqn in jaxpr.eqns:
         if eqn.primitive.name in ("mpmd_map", "core_map"):
             yield eqn
-        for inner in jax.core.jaxprs_in_params(eqn.params):
+        for inner in core.jaxprs_in_params(eqn.params):
             if eqn.primitive.name not in ("mpmd_map", "core_map"):
                 yield from launches(inner)
 

@@ -39,10 +39,13 @@ class _Call:
         return isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)) and f.lineno <= line <= (f.end_lineno or f.lineno)
 
     def value(self, node: ast.expr | None) -> ast.expr | None:
-        """What a name was set to, where the functions around the call, or the module, set it once; else the expression."""
+        """What a name was set to, where the functions around the call set it once; else the expression. A name of the module is what
+        several calls share: the line that gives it to this one says more."""
         if not isinstance(node, ast.Name):
             return node
         for scope in reversed(self.around):
+            if isinstance(scope, ast.Module):
+                break
             sets = [a.value for a in _own(scope) if isinstance(a, ast.Assign) and [_name(t) for t in a.targets] == [node.id]]
             if len(sets) == 1:
                 return sets[0] if _describes(sets[0]) else node

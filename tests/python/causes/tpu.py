@@ -209,8 +209,8 @@ def rows_are_stored_where_their_sum_is_negative(fixed):
         def _():
             o_ref[...] = x_ref[...] / total  # CAUSE, ALSO
 
-    call = pl.pallas_call(kernel, out_shape=X, grid=(8,), in_specs=[ROWS], out_specs=ROWS)
-    return lambda: call(X), X / X.reshape(8, -1).sum(1).repeat(8)[:, None]  # CAUSE
+    call = pl.pallas_call(kernel, out_shape=X, grid=(8,), in_specs=[ROWS], out_specs=ROWS)  # CAUSE
+    return lambda: call(X), X / X.reshape(8, -1).sum(1).repeat(8)[:, None]
 
 
 @bug("tpu-v5e", "PS-OUT-001", words=("o_ref", "(8, 0)"))
@@ -220,9 +220,9 @@ def both_halves_are_stored_in_the_first(fixed):
             at = 8 * half if fixed else 0
             o_ref[at:at + 8] = x_ref[8 * half:8 * half + 8] * (half + 1)  # CAUSE
 
-    rows = pl.BlockSpec((16, 128), lambda i: (i, 0))
+    rows = pl.BlockSpec((16, 128), lambda i: (i, 0))  # CAUSE
     call = pl.pallas_call(kernel, out_shape=X, grid=(4,), in_specs=[rows], out_specs=rows)
-    return lambda: call(X), (X.reshape(4, 2, 8, 128) * np.array([1, 2]).reshape(1, 2, 1, 1)).reshape(64, 128)  # CAUSE
+    return lambda: call(X), (X.reshape(4, 2, 8, 128) * np.array([1, 2]).reshape(1, 2, 1, 1)).reshape(64, 128)
 
 
 @bug("tpu-v5e", "PS-OUT-001", words=("o_ref", "axis 0", "8 points"))
@@ -230,8 +230,8 @@ def grid_is_too_small(fixed):
     def kernel(x_ref, o_ref):
         o_ref[...] = x_ref[...] * 2
 
-    call = pl.pallas_call(kernel, out_shape=X, grid=(8 if fixed else 7,), in_specs=[ROWS], out_specs=ROWS)
-    return lambda: call(X), X * 2  # CAUSE
+    call = pl.pallas_call(kernel, out_shape=X, grid=(8 if fixed else 7,), in_specs=[ROWS], out_specs=ROWS)  # CAUSE
+    return lambda: call(X), X * 2
 
 
 @bug("tpu-v5e", "PS-OUT-002", words=("o_ref", "(1, 0)", "(0, 0)"))

@@ -121,8 +121,8 @@ def grid_rounds_down(fixed):
         inside = at < N
         pltriton.store(o_ref.at[at], pltriton.load(x_ref.at[at], mask=inside, other=0.0) - 1, mask=inside)  # CAUSE
 
-    call = pl.pallas_call(kernel, out_shape=V, grid=(pl.cdiv(N, 256) if fixed else N // 256,))
-    return lambda: call(V), V - 1  # CAUSE
+    call = pl.pallas_call(kernel, out_shape=V, grid=(pl.cdiv(N, 256) if fixed else N // 256,))  # CAUSE
+    return lambda: call(V), V - 1
 
 
 @bug(CHIP, "PS-OOB-001", words=("table_ref", "index 99", "99 = ids_ref[5]"))
