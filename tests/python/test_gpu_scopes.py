@@ -55,6 +55,7 @@ CASES = {
     "memory of all threads": (scoped(TILE, "wg", **THREADS), True),
     "memory of a single thread": (scoped(TILE, (), **THREADS), False),
     "memory of a block with one thread": (scoped(TILE, ()), True),
+    "memory along the threads' axis that is not there": (scoped(TILE, None), True),
     "memory of a cluster": (scoped(TILE, "c", **CLUSTER), False),
     "memory of a cluster's threads": (scoped(TILE, ("c", "wg"), **CLUSTER, **THREADS), False),
     "memory of the grid": (scoped(TILE, "g", **GRID), False),

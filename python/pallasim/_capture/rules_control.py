@@ -237,7 +237,7 @@ def run_scoped(w: Writer, eqn: Any) -> None:
     given = None if w.loc else w.module.given  # the kernel's own scratch: JAX wrote this scope
     loc = w.loc = w.loc or w.module.locs.call_suffix()
     axes = p.get("collective_axes") or ()
-    axes = axes if isinstance(axes, tuple) else (axes,)
+    axes = tuple(a for a in (axes if isinstance(axes, tuple) else (axes,)) if a is not None)  # None: JAX's name of the axis of one thread
     ops, layouts = Operands(w), []
     for v, t in zip(jaxpr.invars, p.get("ref_transforms") or ()):
         w.ref_shapes["%"] = (tuple(v.aval.shape), v.aval.dtype) if t else ((), None)
