@@ -14,15 +14,11 @@ import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 from jax.experimental.pallas import triton as plt
+from time_truth import triton
 
 S = jax.ShapeDtypeStruct
 F16, BF16, F32, I32 = jnp.float16, jnp.bfloat16, jnp.float32, jnp.int32
 Made = tuple[Callable[..., Any], tuple[Any, ...]]
-
-
-def triton(body: Any, out: Any, grid: Any, ins: Any, outs: Any, warps: int, stages: int = 3) -> Any:
-    return pl.pallas_call(body, grid=grid, in_specs=ins, out_specs=outs, out_shape=out,
-                          compiler_params=plt.CompilerParams(num_warps=warps, num_stages=stages))
 
 
 # --- rows of an array, one after the other --------------------------------------------------------------------------
