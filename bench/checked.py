@@ -108,9 +108,9 @@ def worker(corpus: str, name: str, rounds: int) -> None:
     os._exit(0)
 
 
-def measure(o: argparse.Namespace, k: str, devices: int) -> dict[str, Any]:
+def measure(o: argparse.Namespace, k: str, devices: int, script: str = __file__) -> dict[str, Any]:
     env = {**os.environ, "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count={devices}"}
-    command = [sys.executable, __file__, "--worker", k, "--rounds", str(o.rounds), "--corpus", o.corpus]
+    command = [sys.executable, script, "--worker", k, "--rounds", str(o.rounds), "--corpus", o.corpus]
     done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=o.timeout)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:

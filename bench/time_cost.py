@@ -17,13 +17,12 @@ import os
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 from typing import Any
 
 import checked
 import compare
-from ratios import calls_of, last_words
+from ratios import calls_of
 
 WHAT = ("fast", "time=True", "predicted", "traced")
 
@@ -74,16 +73,6 @@ def worker(corpus: str, name: str, rounds: int) -> None:
     os._exit(0)
 
 
-def measure(o: argparse.Namespace, name: str, devices: int) -> dict[str, Any]:
-    env = {**os.environ, "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count={devices}"}
-    command = [sys.executable, __file__, "--worker", name, "--rounds", str(o.rounds), "--corpus", o.corpus]
-    done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=o.timeout)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if not lines:
-        raise RuntimeError(last_words(done.stderr))
-    return json.loads(lines[-1])  # type: ignore[no-any-return]
-
-
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--corpus", default="", help="a folder with corpus.py; bench/kernels without it")
@@ -98,7 +87,7 @@ def main() -> None:
     results: dict[str, Any] = {}
     for name, devices in ((n, k.devices) for n, k in checked.kernels(o.corpus).items() if re.search(o.cases, n)):
         try:
-            results[name] = measure(o, name, devices)
+            results[name] = checked.measure(o, name, devices, __file__)
         except (RuntimeError, subprocess.TimeoutExpired) as e:
             print(f"{name:34} not measured: {e}", flush=True)
             continue

@@ -14,8 +14,7 @@ from jax.experimental.pallas import mosaic_gpu as plgpu
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import tpu_sc as plsc
 from jax.experimental.pallas import triton as pltriton
-
-import pallasim
+from test_lines import found
 
 F32 = jnp.float32
 X = jnp.ones((32, 128), F32)
@@ -468,21 +467,10 @@ def marked(program):
     return at
 
 
-def findings_of(program, options):
-    pallasim.findings()
-    error = None
-    try:
-        with pallasim.emulate(**{"findings": "collect"} | options):
-            jax.block_until_ready(program())
-    except pallasim.KernelError as e:
-        error = e.finding
-    return [f for f in [error, *pallasim.findings()] if f is not None]
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_report_names_the_argument(name):
     program, code, options = CASES[name]
-    findings = findings_of(program, options)
+    findings = found(program, options)
     f = next((f for f in findings if f.code == code), None)
     assert f is not None, [f.report for f in findings]
     assert (f.file, f.line) == (__file__, marked(program)), f.report

@@ -106,8 +106,7 @@ bool TritonLayouts::is_of_a_product(ir::ValueId v, const ir::Graph& g) const {
 TritonLayouts::Reduction TritonLayouts::of_block(const ir::Type& t, bool last, bool others) const {
   if (last && others) return {1, steps_of(kLanes), warps_};
   const int64_t columns = t.dims.back().size, all = t.num_elements(), rows = std::max<int64_t>(1, all / columns);
-  const int64_t per_lane =
-      std::clamp<int64_t>(128 / std::max(8, ir::bit_width(t.dtype)), 1, std::max<int64_t>(1, all / (kLanes * warps_)));
+  const int64_t per_lane = side_by_side(t, false);
   const int64_t lanes = std::clamp<int64_t>(columns / per_lane, 1, kLanes),
                 warps = std::clamp<int64_t>(columns / (per_lane * lanes), 1, warps_);
   const int64_t row_lanes = kLanes / lanes, row_warps = std::max<int64_t>(1, warps_ / warps);

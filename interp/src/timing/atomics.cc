@@ -86,10 +86,4 @@ double AtomicUnits::take(Thread& t, const Step& s, Indices indices, double side_
   return end;
 }
 
-double AtomicUnits::free() const {
-  double r = 0;
-  for (const hw::Server& u : units_) r = std::max(r, u.free());
-  return r;
-}
-
 }  // namespace pallasim::interp

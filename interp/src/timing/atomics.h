@@ -17,7 +17,6 @@ class AtomicUnits {
   // What an atomic step asks for, `times` of it from `now` on; returns when the last of it is done. `side_by_side`: how
   // often a lane asks for elements beside each other, each time for one.
   double take(Thread&, const Step&, Indices, double side_by_side, double now, double times);
-  double free() const;  // when nothing is left to do
 
  private:
   double seconds_;       // a sector, by one unit
