@@ -75,17 +75,17 @@ bool AsyncOperation::uses(int32_t of, uint32_t buffer, int64_t begin, int64_t en
 void AsyncQueue::push(AsyncOperation op) {
   in_order_ += op.in_order();
   if (free_.empty()) {
-    order_.push_back(static_cast<uint32_t>(slots_.size()));
+    order_.push_back({static_cast<uint32_t>(slots_.size()), op.stream});
     slots_.push_back(std::move(op));
     return;
   }
-  order_.push_back(free_.back());
+  order_.push_back({free_.back(), op.stream});
   free_.pop_back();
-  slots_[order_.back()] = std::move(op);
+  slots_[order_.back().slot] = std::move(op);
 }
 
 AsyncOperation AsyncQueue::take(size_t i) {
-  const uint32_t slot = order_[i];
+  const uint32_t slot = order_[i].slot;
   order_.erase(order_.begin() + static_cast<std::ptrdiff_t>(i));
   free_.push_back(slot);
   in_order_ -= slots_[slot].in_order();
@@ -93,7 +93,7 @@ AsyncOperation AsyncQueue::take(size_t i) {
 }
 
 void AsyncQueue::clear() {
-  for (const uint32_t slot : order_) free_.push_back(slot);
+  for (const Entry& e : order_) free_.push_back(e.slot);
   order_.clear();
   in_order_ = 0;
 }
@@ -109,15 +109,16 @@ size_t AsyncQueue::head_of(size_t i) const {
   const AsyncOperation& op = (*this)[i];
   if (!op.in_order() || op.stream < 0) return i;
   size_t first = 0;
-  while ((*this)[first].stream != op.stream) ++first;
+  while (order_[first].stream != op.stream) ++first;
   return first;
 }
 
 size_t AsyncQueue::next(const Awaited& what) const {
+  const bool group = what.kind == Completion::Kind::Group;  // of its own stream, which is the group's object
   for (size_t i = 0; i < size(); ++i) {
+    if (group && order_[i].stream != what.object) continue;
     const AsyncOperation& op = (*this)[i];
-    const bool late = what.kind == Completion::Kind::Group && op.group > what.last_group;
-    if (!late && op.completes(what.kind, what.object)) return head_of(i);
+    if (!(group && op.group > what.last_group) && op.completes(what.kind, what.object)) return head_of(i);
   }
   return size();
 }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <string_view>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -15,27 +16,36 @@ namespace {
 class Message {
  public:
   void number(int field, uint64_t v) {
-    varint(static_cast<uint64_t>(field) << 3);
-    varint(v);
+    char all[2 * kMost];
+    bytes_.append(all, varint(varint(all, static_cast<uint64_t>(field) << 3), v));
   }
   void fixed(int field, uint64_t v) {
-    varint(static_cast<uint64_t>(field) << 3 | 1);
-    for (int i = 0; i < 8; ++i) bytes_ += static_cast<char>(v >> (8 * i));
+    char all[kMost + 8], *at = varint(all, static_cast<uint64_t>(field) << 3 | 1);
+    for (int i = 0; i < 8; ++i) *at++ = static_cast<char>(v >> (8 * i));
+    bytes_.append(all, at);
   }
   void real(int field, double v) { fixed(field, std::bit_cast<uint64_t>(v)); }
-  void text(int field, const std::string& s) {
-    varint(static_cast<uint64_t>(field) << 3 | 2);
-    varint(s.size());
+  void text(int field, std::string_view s) {
+    char all[2 * kMost];
+    bytes_.append(all, varint(varint(all, static_cast<uint64_t>(field) << 3 | 2), s.size()));
     bytes_ += s;
   }
   void message(int field, const Message& m) { text(field, m.bytes_); }
   const std::string& bytes() const { return bytes_; }
   bool empty() const { return bytes_.empty(); }
+  // Nothing is in it; its memory is kept, as there are millions of them.
+  Message& again() {
+    bytes_.clear();
+    return *this;
+  }
+  std::string take() { return std::move(bytes_); }
 
  private:
-  void varint(uint64_t v) {
-    for (; v >= 0x80; v >>= 7) bytes_ += static_cast<char>(v | 0x80);
-    bytes_ += static_cast<char>(v);
+  static constexpr size_t kMost = 10;  // bytes of a number
+  static char* varint(char* to, uint64_t v) {
+    for (; v >= 0x80; v >>= 7) *to++ = static_cast<char>(v | 0x80);
+    *to++ = static_cast<char>(v);
+    return to;
   }
   std::string bytes_;
 };
@@ -72,35 +82,45 @@ uint64_t nanoseconds(double seconds) { return static_cast<uint64_t>(std::llround
 class TraceWriter {
  public:
   void launch(const interp::Timeline&, const std::string& title);
-  std::string take() { return std::move(out_); }
+  std::string take() { return out_.take(); }
 
  private:
   void event(double time, const Message& e);
+  // Texts by their number in a time line: 0 until they are written.
+  using Known = std::vector<uint64_t>;
   uint64_t number_of(int kind, const std::string& text);
-  void argument(Message* e, const char* name, const std::string& text);
+  template <typename Text>
+  uint64_t number_of(int kind, Known* known, int32_t i, const Text& text) {
+    uint64_t& n = (*known)[static_cast<size_t>(i)];
+    return n ? n : n = number_of(kind, text());
+  }
+  void argument(Message* e, const char* name, uint64_t text);
   uint64_t describe(const std::string& name, uint64_t parent, bool counter);
   void lane(const interp::Timeline&, const Lane&, uint64_t track);
   void begin(const interp::Timeline&, const interp::Timeline::Slice&, uint64_t track);
   void end(double time, uint64_t track);
   void counters(const interp::Timeline&, const std::vector<uint64_t>& parents);
 
-  std::string out_;
+  Message out_;
   std::map<int, std::unordered_map<std::string, uint64_t>> texts_;  // by kind: what was written
-  Message new_texts_;                                               // go into the next event's packet
+  std::unordered_map<const char*, uint64_t> argument_names_;
+  Known names_, points_, lines_, sources_;              // of the launch
+  std::map<int32_t, std::vector<std::string>> scopes_;  // of its lines
+  Message new_texts_;                                   // go into the next event's packet
+  Message event_, packet_, annotation_;                 // one at a time
   uint64_t next_track_ = kFirstTrack, first_arrow_ = 1, last_arrow_ = 0;
   double shift_ = 0;  // of the launch: the ends of those before
 };
 
 void TraceWriter::event(double time, const Message& e) {
-  Message p, t;
+  Message& p = packet_.again();
   p.number(packet::timestamp, nanoseconds(time + shift_));
   p.number(packet::sequence, kSequence);
   p.message(packet::event, e);
   if (!new_texts_.empty()) p.message(packet::interned, new_texts_);
-  new_texts_ = {};
+  new_texts_.again();
   p.number(packet::flags, kRefers);
-  t.message(trace::packet, p);
-  out_ += t.bytes();
+  out_.message(trace::packet, p);
 }
 
 uint64_t TraceWriter::number_of(int kind, const std::string& text) {
@@ -115,15 +135,17 @@ uint64_t TraceWriter::number_of(int kind, const std::string& text) {
   return at->second;
 }
 
-void TraceWriter::argument(Message* e, const char* name, const std::string& text) {
-  Message a;
-  a.number(annotation::name, number_of(interned::annotation_name, name));
-  a.number(annotation::text, number_of(interned::annotation_text, text));
+void TraceWriter::argument(Message* e, const char* name, uint64_t text) {
+  uint64_t& known = argument_names_[name];
+  if (!known) known = number_of(interned::annotation_name, name);
+  Message& a = annotation_.again();
+  a.number(annotation::name, known);
+  a.number(annotation::text, text);
   e->message(event::annotation, a);
 }
 
 uint64_t TraceWriter::describe(const std::string& name, uint64_t parent, bool counter) {
-  Message d, p, t;
+  Message d, p;
   const uint64_t uuid = next_track_++;
   d.number(track::uuid, uuid);
   d.text(track::name, name);
@@ -132,30 +154,34 @@ uint64_t TraceWriter::describe(const std::string& name, uint64_t parent, bool co
   p.number(packet::sequence, kSequence);
   if (uuid == kFirstTrack) p.number(packet::flags, kCleared);
   p.message(packet::descriptor, d);
-  t.message(trace::packet, p);
-  out_ += t.bytes();
+  out_.message(trace::packet, p);
   return uuid;
 }
 
 void TraceWriter::end(double time, uint64_t track) {
-  Message m;
+  Message& m = event_.again();
   m.number(event::type, kEnd);
   m.number(event::track, track);
   event(time, m);
 }
 
 void TraceWriter::begin(const interp::Timeline& t, const interp::Timeline::Slice& s, uint64_t track) {
-  Message m;
+  Message& m = event_.again();
+  const auto named = [&](int32_t i) { return [&t, i] { return t.names[static_cast<size_t>(i)]; }; };
   m.number(event::type, kBegin);
   m.number(event::track, track);
-  m.number(event::name, number_of(interned::event_name, t.names[static_cast<size_t>(s.name)]));
+  m.number(event::name, number_of(interned::event_name, &names_, s.name, named(s.name)));
   if (s.line >= 0) {
     const ir::SourceLine& at = t.lines[static_cast<size_t>(s.line)].source;
-    argument(&m, "line", fmt::format("{}:{}", at.file, at.line));
-    if (!at.text.empty()) argument(&m, "source", at.text);
+    const auto line = [&] { return fmt::format("{}:{}", at.file, at.line); };
+    argument(&m, "line", number_of(interned::annotation_text, &lines_, s.line, line));
+    if (!at.text.empty())
+      argument(&m, "source", number_of(interned::annotation_text, &sources_, s.line, [&] { return at.text; }));
   }
-  if (s.point >= 0) argument(&m, "grid point", t.names[static_cast<size_t>(s.point)]);
-  if (s.folded > 0) argument(&m, "stands for", fmt::format("{} slices, the longest of this name", s.folded));
+  if (s.point >= 0) argument(&m, "grid point", number_of(interned::annotation_text, &points_, s.point, named(s.point)));
+  if (s.folded > 0)
+    argument(&m, "stands for",
+             number_of(interned::annotation_text, fmt::format("{} slices, the longest of this name", s.folded)));
   for (const auto& [field, arrow] : {std::pair(event::leaves, s.leaves), {event::arrives, s.arrives}})
     if (arrow >= 0) {
       last_arrow_ = std::max(last_arrow_, first_arrow_ + static_cast<uint64_t>(arrow));
@@ -164,10 +190,8 @@ void TraceWriter::begin(const interp::Timeline& t, const interp::Timeline::Slice
   event(s.begin, m);
 }
 
-std::vector<std::string> scopes_of(const interp::Timeline& t, const interp::Timeline::Slice& s) {
+std::vector<std::string> scopes_of(const std::string& scope) {
   std::vector<std::string> r;
-  if (s.line < 0) return r;
-  const std::string& scope = t.lines[static_cast<size_t>(s.line)].scope;
   for (size_t at = 0; at < scope.size();) {
     const size_t end = std::min(scope.find('/', at), scope.size());
     r.push_back(scope.substr(at, end - at));
@@ -178,19 +202,28 @@ std::vector<std::string> scopes_of(const interp::Timeline& t, const interp::Time
 
 // Named scopes lie around what follows each other within them.
 void TraceWriter::lane(const interp::Timeline& t, const Lane& lane, uint64_t track) {
+  static const std::vector<std::string> kNone;
   std::vector<std::string> open;
   double last = 0;
+  const auto scopes_at = [&](int32_t line) -> const std::vector<std::string>& {
+    if (line < 0) return kNone;
+    const auto [it, fresh] = scopes_.try_emplace(line);
+    if (fresh) it->second = scopes_of(t.lines[static_cast<size_t>(line)].scope);
+    return it->second;
+  };
+  const bool thread = t.tracks[static_cast<size_t>(lane.track)].kind == interp::Timeline::Kind::Thread;
   for (const size_t i : lane.slices) {
     const interp::Timeline::Slice& s = t.slices[i];
-    const bool thread = t.tracks[static_cast<size_t>(lane.track)].kind == interp::Timeline::Kind::Thread;
     // A wait has no scope of its own: it belongs to what is around it.
     const bool keeps = s.line < 0 && !open.empty();
-    const std::vector<std::string> scopes = keeps ? open : thread ? scopes_of(t, s) : std::vector<std::string>{};
+    const std::vector<std::string>& scopes = !keeps && thread ? scopes_at(s.line) : kNone;
     const size_t same =
-        static_cast<size_t>(std::mismatch(open.begin(), open.end(), scopes.begin(), scopes.end()).first - open.begin());
+        keeps ? open.size()
+              : static_cast<size_t>(std::mismatch(open.begin(), open.end(), scopes.begin(), scopes.end()).first -
+                                    open.begin());
     for (; open.size() > same; open.pop_back()) end(last, track);
     for (; open.size() < scopes.size(); open.push_back(scopes[open.size()])) {
-      Message m;
+      Message& m = event_.again();
       m.number(event::type, kBegin);
       m.number(event::track, track);
       m.number(event::name, number_of(interned::event_name, scopes[open.size()]));
@@ -208,7 +241,7 @@ void TraceWriter::counters(const interp::Timeline& t, const std::vector<uint64_t
   for (const interp::Timeline::Count& c : t.counts) {
     const auto i = static_cast<size_t>(c.track);
     if (!uuids[i]) uuids[i] = describe(t.tracks[i].name, parents[i], true);
-    Message e;
+    Message& e = event_.again();
     e.number(event::type, kCounter);
     e.number(event::track, uuids[i]);
     e.real(event::counter, c.value);
@@ -217,6 +250,9 @@ void TraceWriter::counters(const interp::Timeline& t, const std::vector<uint64_t
 }
 
 void TraceWriter::launch(const interp::Timeline& t, const std::string& title) {
+  names_.assign(t.names.size(), 0), points_ = names_;
+  lines_.assign(t.lines.size(), 0), sources_ = lines_;
+  scopes_.clear();
   const uint64_t root = title.empty() ? 0 : describe(title, 0, false);
   if (const std::string out = t.left_out(); !out.empty()) describe("left out: " + out, root, false);
   std::vector<uint64_t> groups(t.tracks.size()), parents(t.tracks.size());
@@ -241,7 +277,8 @@ std::vector<Lane> lanes_of(const interp::Timeline& t) {
   std::vector<Lane> all;
   for (size_t track = 0; track < tracks.size(); ++track) {
     std::vector<size_t>& own = tracks[track];
-    std::stable_sort(own.begin(), own.end(), [&](size_t a, size_t b) { return t.slices[a].begin < t.slices[b].begin; });
+    const auto earlier = [&](size_t a, size_t b) { return t.slices[a].begin < t.slices[b].begin; };
+    if (!std::is_sorted(own.begin(), own.end(), earlier)) std::stable_sort(own.begin(), own.end(), earlier);
     constexpr double kRounding = 1e-13;
     std::vector<Lane> lanes;
     std::vector<double> ends;

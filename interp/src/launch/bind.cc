@@ -57,7 +57,8 @@ void poison_output(const Plan& p, const Options& options, size_t operand, std::b
 }
 
 std::vector<std::byte*> bind_device(const Plan& p, Session& session, const DeviceCall& d, const Options& options,
-                                    std::vector<int64_t>* grid, int64_t* points, std::vector<int>* deferred_init) {
+                                    std::vector<int64_t>* grid, int64_t* points, std::vector<int>* deferred_init,
+                                    bool values) {
   const ir::Module& m = p.module;
   const auto dynamic = static_cast<size_t>(m.num_dynamic);
   const size_t outputs = d.results.size(), inputs = m.operands.size() - outputs;
@@ -107,6 +108,7 @@ std::vector<std::byte*> bind_device(const Plan& p, Session& session, const Devic
       continue;
     }
     if (aliased[o] || (w.fully_written && *points != 0)) continue;
+    if (!values && m.operands[inputs + o].space != ir::Space::Smem) continue;
     if (w.init_deferred && deferred_init && *points != 0) deferred_init->push_back(w.operand);
     else poison_output(p, options, inputs + o, operands[inputs + o]);
   }

@@ -72,7 +72,8 @@ std::shared_ptr<const Plan> specialised(const Plan& p, const ir::LocTable& locs,
 }
 
 std::unique_ptr<Bound> bind_launch(const Plan& p, const ir::LocTable& locs, Session& session,
-                                   std::span<const DeviceCall> devices, const Options& options, const Watch& watch) {
+                                   std::span<const DeviceCall> devices, const Options& options, const Watch& watch,
+                                   bool values) {
   check_counts(p, devices);
   if (static_cast<int>(devices.size()) != devices_of(p))
     bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {},
@@ -84,7 +85,8 @@ std::unique_ptr<Bound> bind_launch(const Plan& p, const ir::LocTable& locs, Sess
   for (const DeviceCall& d : devices) {
     std::vector<int64_t> grid;
     call.operands.push_back(bind_device(p, session, d, options, &grid, &bound->points,
-                                        devices.size() == 1 && !options.checked ? &call.deferred_init : nullptr));
+                                        devices.size() == 1 && !options.checked ? &call.deferred_init : nullptr,
+                                        values));
     copy_own_inputs(p, &call.operands.back(), &bound->copies);
     if (d.device != devices[0].device && grid != call.grid)
       bad_argument(p, fmt::format("device {} has another grid than device {}", d.device, devices[0].device), {},

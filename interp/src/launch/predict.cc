@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
 #include "advice.h"
 #include "bound.h"
 #include "folded_times.h"
 #include "run.h"
 #include "timed_launch.h"
+#include "workers.h"
 
 namespace pallasim::interp {
 namespace {
@@ -212,6 +214,26 @@ PlanOptions predicted_options(const PlanOptions& given) {
   return o;
 }
 
+// What the seconds change by where a guessed figure is another one. The launches share nothing, so they run side by
+// side.
+static void find_changes(const LaunchInTime& l, const hw::TimingFigures& figures, double seconds,
+                         std::vector<Prediction::Figure>* of) {
+  std::vector<Prediction::Figure*> guessed;
+  for (Prediction::Figure& f : *of)
+    if (f.figure.status == hw::FigureStatus::Guessed && f.figure.value != 0) guessed.push_back(&f);
+  std::vector<std::exception_ptr> failed(guessed.size());
+  const int workers = l.options.workers > 0 ? l.options.workers : default_workers();
+  on_workers(workers, static_cast<int>(guessed.size()), [&](int i) {
+    const auto n = static_cast<size_t>(i);
+    try {
+      const hw::TimingFigures other = figures.scaled(guessed[n]->figure.name, kScale);
+      guessed[n]->change = PoweredLaunch(l, other).run(nullptr, nullptr).seconds - seconds;
+    } catch (...) { failed[n] = std::current_exception(); }
+  });
+  for (const std::exception_ptr& e : failed)
+    if (e) std::rethrow_exception(e);
+}
+
 // The launch's seconds where its module is another one; none: it is refused.
 static std::optional<double> predicted_with(const Plan& plan, const std::function<void(ir::Module&)>& change,
                                             std::span<const DeviceCall> devices, const Options& options,
@@ -301,10 +323,10 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
                      });
   out.timeline = how.picture;
   out.timeline.kernel = out.kernel;
-  Timeline one_core;  // where nobody wants a picture, advice takes one that is small
-  one_core.most = one_core.most_counts = 1000;
+  Timeline one_core;  // where nobody wants a picture, advice takes what moves on one core
+  one_core.moves_only = true;
   one_core.most_moves = 4000;
-  one_core.most_points = one_core.most_cores = 1;
+  one_core.most_cores = 1;
   Timeline* timeline = how.timeline ? &out.timeline : &one_core;
   PoweredLaunch powered(l, *figures);
   std::string folded;
@@ -343,12 +365,7 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
                     spilled->largest / 1024));
   }
   for (const hw::TimingFigure* f : figures->used()) out.figures.push_back({*f, std::nullopt});
-  if (how.sensitivity)
-    for (Prediction::Figure& f : out.figures) {
-      if (f.figure.status != hw::FigureStatus::Guessed || f.figure.value == 0) continue;
-      const hw::TimingFigures other = figures->scaled(f.figure.name, kScale);
-      f.change = PoweredLaunch(l, other).run(nullptr, nullptr).seconds - r.seconds;
-    }
+  if (how.sensitivity) find_changes(l, *figures, r.seconds, &out.figures);
   std::stable_sort(out.figures.begin(), out.figures.end(), [](const auto& a, const auto& b) {
     return std::abs(a.change.value_or(0)) > std::abs(b.change.value_or(0));
   });

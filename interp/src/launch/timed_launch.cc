@@ -114,7 +114,7 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   const Plan& p = l_.plan;
   const FloatEnvironment environment;
   Session session;
-  const std::unique_ptr<Bound> bound = bind_launch(p, *l_.cached.locs, session, l_.devices, l_.options, {});
+  const std::unique_ptr<Bound> bound = bind_launch(p, *l_.cached.locs, session, l_.devices, l_.options, {}, l_.values);
   Call& call = bound->call;
   call.deferred_init.clear();
   const hw::Profile& chip = *l_.options.chip;
@@ -235,7 +235,7 @@ void TimedLaunch::describe(const Clocks& c, const StepCosts& costs, const TimedO
       }
     critical.push_back({name, seconds});
   };
-  for (size_t i = 0; i < names.size(); ++i) add(names[i], c.path().causes[i] * whole / ran);
+  for (size_t i = 0; i < names.size(); ++i) add(names[i], c.path().cause(i) * whole / ran);
   out->critical = std::move(critical);
 
   const double cores = gpu ? static_cast<double>(l_.options.chip->device_cores)
@@ -251,7 +251,7 @@ void TimedLaunch::describe(const Clocks& c, const StepCosts& costs, const TimedO
   sort_shares(out);
 
   for (size_t i = 1; i < costs.lines().size(); ++i) {
-    const double seconds = c.path().lines[i] * whole / ran;
+    const double seconds = c.path().line(i) * whole / ran;
     if (seconds > 0 || c.line_busy(i) > 0)
       out->lines.push_back({ir::site_of(*l_.cached.locs, costs.lines()[i]), seconds, c.line_busy(i) * scale});
   }

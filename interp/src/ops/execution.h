@@ -140,6 +140,8 @@ struct Execution : Binding, State {
  public:
   // False: only what control, addresses and synchronisation go by is there; operations in flight end and move nothing.
   bool makes_values = true;
+  // What a launch begins with in memory that nobody has written. Without values only what control may read.
+  bool fills(ir::Space s) const { return makes_values || s == ir::Space::Smem || s == ir::Space::Index; }
 };
 
 // Fills `count` elements at `at` with what nobody wrote.

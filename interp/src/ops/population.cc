@@ -216,7 +216,8 @@ void Execution::reset(const GridBox& b) {
   for (SharedMemory& m : shared_memory) {
     const memory::Allocation& of = p.memory.allocations[m.allocation];
     for (Bytes& one : m.of_units)
-      if (!one.empty() && plan->memory.elidable_of(m.allocation) < 0) poison(one.data(), of.elements(), of.dtype, mode);
+      if (!one.empty() && plan->memory.elidable_of(m.allocation) < 0 && fills(of.space))
+        poison(one.data(), of.elements(), of.dtype, mode);
   }
   points = spins = 0;
   next_points.clear();
@@ -277,10 +278,11 @@ void Execution::enter(Thread& t, const Body& b, int64_t n) {
     if (const memory::Allocation& a = plan->memory.allocations[i];
         a.private_to_thread() && a.buffer == b.temps && a.lifetime == memory::Allocation::Lifetime::Launch) {
       if (const int32_t e = plan->memory.elidable_of(i); e >= 0) elided_copies(e, t.unit).clear();
-      else poison(t.bases[a.buffer] + a.offset, a.elements(), a.dtype, mode);
+      else if (fills(a.space)) poison(t.bases[a.buffer] + a.offset, a.elements(), a.dtype, mode);
     }
   for (const Window& w : b.windows)
-    if (const Window::Modelled* m = w.modelled())
+    if (const Window::Modelled* m = w.modelled();
+        m && fills(plan->module.operands[static_cast<size_t>(w.operand)].space))
       poison(t.bases[b.temps] + m->stage.offset, m->slots * m->slot_bytes / w.element_bytes, w.dtype, mode);
   int64_t device = first_device + device_of(t);
   for (size_t a = plan->threads.device_axes.size(); a-- > 0;) {
@@ -341,7 +343,7 @@ void Execution::begin_crew(int64_t place) {
         one.resize(static_cast<size_t>(of.bytes));
       }
       if (const int32_t e = plan->memory.elidable_of(m.allocation); e >= 0) elided_copies(e, first.index + i).clear();
-      else poison(one.data(), of.elements(), of.dtype, options->uninitialized);
+      else if (fills(of.space)) poison(one.data(), of.elements(), of.dtype, options->uninitialized);
       events->memory({MemoryEvent::What::Given, first.index + i, of.buffer, 0, of.bytes});
     }
   }

@@ -73,8 +73,7 @@ Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& setti
     resource_causes_.push_back(Causes::kResources + static_cast<int>(it - resource_names_.begin()));
     if (it == resource_names_.end()) resource_names_.push_back(n);
   }
-  const Path none{std::vector<double>(Causes::kResources + resource_names_.size()),
-                  std::vector<double>(costs.lines().size())};
+  const Path none(Causes::kResources + resource_names_.size(), costs.lines().size());
   path_ = told_path_ = none;
   line_busy_.resize(costs.lines().size());
   missed_.resize(ex.plan->module.operands.size());
@@ -115,16 +114,20 @@ void Clocks::begin_picture() {
 
 void Clocks::show_wait(int32_t thread, double until, int cause) {
   const Clock& c = of(thread);
-  if (until <= c.at) return;
+  if (until <= c.at || !picture_->slices()) return;
   const Step* s = c.blocked_step < 0 ? nullptr : &ex_.plan->steps[static_cast<size_t>(c.blocked_step)];
-  const std::string what = cause == Causes::kSync ? "wait" : "wait for " + cause_names()[static_cast<size_t>(cause)];
+  if (wait_words_.empty())
+    for (const std::string& name : cause_names()) wait_words_.push_back(picture_->word("wait for " + name));
+  const int32_t what = cause == Causes::kSync ? picture_->word("wait") : wait_words_[static_cast<size_t>(cause)];
   picture_->slice(thread, c.at, until, what, s ? ex_.plan->loc_of(*s) : -1);
 }
 
+int32_t Clocks::step_word(int32_t step) { return picture_->word(row(ex_.plan->steps[static_cast<size_t>(step)]).name); }
+
 void Clocks::show_unit(const Thread& t, int32_t step, Unit u, double begin, double end, int line) {
+  if (!picture_->slices()) return;
   const std::string_view unit = hw::name(u, settings_.chip->family);
-  picture_->unit(t.index, picture_->text(unit.data()), begin, end,
-                 picture_->text(row(ex_.plan->steps[static_cast<size_t>(step)]).name), loc_of(line));
+  picture_->unit(t.index, unit.data(), begin, end, step_word(step), loc_of(line));
 }
 
 std::vector<std::string> Clocks::cause_names() const {
@@ -163,7 +166,7 @@ void Clocks::begin(int32_t thread, double earliest) {
   }
   if (!gpu_ && t.parent < 0) move_whole_arrays(t, c, false);
   c.window = c.at;
-  if (picture_ && c.at > at) picture_->slice(thread, at, c.at, picture_->text(gpu_ ? "start" : "arrays"), -1);
+  if (picture_ && c.at > at) picture_->slice(thread, at, c.at, picture_->word(gpu_ ? "start" : "arrays"), -1);
   if (picture_ && t.point >= 0 && thread % std::max<int64_t>(ex_.population.crew, 1) == 0)
     picture_->point(thread, c.at, {t.point});
 }
@@ -372,7 +375,7 @@ void Clocks::ran(Thread& t, const Step& s) {
                    {core_of(t), ex_.device_of(t), l.bytes, l.bytes, l.bytes, true, true, rate(Rate::store_latency)});
     }
   charge(t, c, cost.work, cost.line, s.id);
-  if (picture_ && c.at > before) picture_->slice(t.index, before, c.at, picture_->text(row(s).name), loc_of(cost.line));
+  if (picture_ && c.at > before) picture_->slice(t.index, before, c.at, step_word(s.id), loc_of(cost.line));
 }
 
 // -- waiting --
@@ -449,9 +452,9 @@ void Clocks::point(const Thread& t) {
   Clock& c = of(t.index);
   const double before = c.at;
   advance(c, Causes::kStep, 0, rate(Rate::step_time));
-  if (picture_) {
+  if (picture_ && picture_->slices()) {
     picture_->point(t.index, before, point_of(t));
-    picture_->slice(t.index, before, c.at, picture_->text("grid step"), -1);
+    picture_->slice(t.index, before, c.at, picture_->word("grid step"), -1);
   }
   c.window = c.at;
   c.packed = {};

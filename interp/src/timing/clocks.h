@@ -25,13 +25,21 @@ struct Causes {
                        kResources = kLaunch + 1;
 };
 
-// Seconds by cause and by line on the way to a moment.
-struct Path {
-  std::vector<double> causes, lines;
+// Seconds by cause and by line on the way to a moment. One array, as whoever waits for something takes over its path.
+class Path {
+ public:
+  Path() = default;
+  Path(size_t causes, size_t lines) : causes_(causes), seconds_(causes + lines) {}
   void add(int cause, int line, double seconds) {
-    causes[static_cast<size_t>(cause)] += seconds;
-    lines[static_cast<size_t>(line)] += seconds;
+    seconds_[static_cast<size_t>(cause)] += seconds;
+    seconds_[causes_ + static_cast<size_t>(line)] += seconds;
   }
+  double cause(size_t i) const { return seconds_[i]; }
+  double line(size_t i) const { return seconds_[causes_ + i]; }
+
+ private:
+  size_t causes_ = 0;
+  std::vector<double> seconds_;
 };
 
 // Figures that clocks ask for again and again.
@@ -204,6 +212,7 @@ class Clocks : public Events {
   void count(int32_t step, int cause, double seconds);
   void begin_picture();
   void show_wait(int32_t thread, double until, int cause);
+  int32_t step_word(int32_t step);
   void show_unit(const Thread&, int32_t step, hw::Unit, double begin, double end, int line);
   ir::LocId loc_of(int line) const { return costs_.lines()[static_cast<size_t>(line)]; }
   bool misses(const Clock&, int64_t device, const StepLoad&, uint64_t box);
@@ -257,6 +266,7 @@ class Clocks : public Events {
   std::vector<double> missed_;  // bytes of each operand that came from the device's memory
   std::unordered_map<int64_t, double> stream_ends_;
   std::unique_ptr<Picture> picture_;  // null: nobody wants one
+  std::vector<int32_t> wait_words_;   // of the picture, by cause
 };
 
 }  // namespace pallasim::interp

@@ -19,15 +19,21 @@ static std::string space_name(ir::Space s) {
 }
 
 Picture::Picture(Timeline* to, Launch launch) : to_(to), launch_(std::move(launch)) {
-  for (const ir::Operand& o : launch_.plan->module.operands)
-    if (!ir::is_sync(o.array->dtype))
-      for (int64_t d = 0; d < launch_.devices; ++d)
-        to_->room(array_room(static_cast<size_t>(&o - launch_.plan->module.operands.data()), d));
+  const auto& operands = launch_.plan->module.operands;
+  for (size_t o = 0; o < operands.size(); ++o)
+    for (int64_t d = 0; d < launch_.devices; ++d)
+      array_rooms_.push_back(ir::is_sync(operands[o].array->dtype) ? -1 : to_->room(array_room(o, d)));
 }
 
-const std::string& Picture::text(const char* literal) {
-  auto [it, fresh] = texts_.try_emplace(literal);
-  if (fresh) it->second = literal;
+int32_t Picture::word(const char* literal) {
+  const auto [it, fresh] = words_.try_emplace(literal, -1);
+  if (fresh) it->second = to_->name(literal);
+  return it->second;
+}
+
+int32_t Picture::track_of(int32_t group, const char* word, Kind_ kind, const char* behind) {
+  const auto [it, fresh] = tracks_.try_emplace({group, word, static_cast<int64_t>(kind)}, -1);
+  if (fresh) it->second = to_->track(std::string(word) + behind, kind, group);
   return it->second;
 }
 
@@ -36,7 +42,8 @@ int32_t Picture::device_track(int64_t device) {
 }
 
 Picture::Where& Picture::where(int32_t thread) {
-  Where& w = where_[thread];
+  if (static_cast<size_t>(thread) >= where_.size()) where_.resize(static_cast<size_t>(thread) + 1);
+  Where& w = where_[static_cast<size_t>(thread)];
   if (w.known) return w;
   w.known = true;
   const Place p = launch_.place(thread);
@@ -69,35 +76,37 @@ int32_t Picture::line_of(ir::LocId loc) {
   return loc;
 }
 
-void Picture::slice(int32_t thread, double begin, double end, const std::string& name, ir::LocId line) {
+void Picture::slice(int32_t thread, double begin, double end, int32_t word, ir::LocId line) {
+  if (!slices()) return;
   const Where& w = where(thread);
   if (!w.pictured) return;
-  to_->add(
-      {.begin = begin, .end = end, .track = w.track, .name = to_->name(name), .line = line_of(line), .point = w.point});
+  to_->add({.begin = begin, .end = end, .track = w.track, .name = word, .line = line_of(line), .point = w.point});
 }
 
-void Picture::unit(int32_t thread, const std::string& unit, double begin, double end, const std::string& name,
-                   ir::LocId line) {
-  const Where& w = where(thread);
-  if (!w.pictured || end <= begin) return;
-  const int32_t track = to_->track(unit, Kind_::Unit, w.group);
+void Picture::unit(int32_t thread, const char* unit, double begin, double end, int32_t word, ir::LocId line) {
+  if (!slices() || end <= begin) return;
+  Where& w = where(thread);
+  if (!w.pictured) return;
+  auto of = std::find_if(w.units.begin(), w.units.end(), [&](const auto& u) { return u.first == unit; });
+  if (of == w.units.end()) of = w.units.insert(of, {unit, track_of(w.group, unit, Kind_::Unit)});
+  const int32_t track = of->second;
   Timeline::Slice* last = to_->last(track);
   if (last && last->end > begin) begin = last->end;  // rounding
   if (end > begin)
-    to_->add(
-        {.begin = begin, .end = end, .track = track, .name = to_->name(name), .line = line_of(line), .point = w.point});
+    to_->add({.begin = begin, .end = end, .track = track, .name = word, .line = line_of(line), .point = w.point});
 }
 
 void Picture::point(int32_t thread, double at, const std::vector<int64_t>& ids) {
+  if (!slices() || ids.empty()) return;
   Where& w = where(thread);
-  if (!w.pictured || ids.empty()) return;
+  if (!w.pictured) return;
   if (w.point >= 0) to_->add_point(Timeline::Point{w.entered, at, w.group, w.point});
   w.point = to_->name(fmt::format("({})", fmt::join(ids, ", ")));
   w.entered = at;
 }
 
 void Picture::ends(double at) {
-  for (auto& [thread, w] : where_)
+  for (const Where& w : where_)
     if (w.pictured && w.point >= 0) to_->add_point(Timeline::Point{w.entered, at, w.group, w.point});
 }
 
@@ -116,7 +125,9 @@ Timeline::Room Picture::array_room(size_t operand, int64_t device) const {
   return r;
 }
 
-int32_t Picture::window_room(const Window& w, const Where& at, int32_t) {
+int32_t Picture::window_room(const Window& w, const Where& at) {
+  const auto [known, fresh] = rooms_.try_emplace({at.group, &w, 0}, -1);
+  if (!fresh) return known->second;
   const ir::Operand& o = launch_.plan->module.operands[static_cast<size_t>(w.operand)];
   const Window::Modelled& m = *w.modelled();
   Timeline::Room r;
@@ -127,10 +138,25 @@ int32_t Picture::window_room(const Window& w, const Where& at, int32_t) {
   r.slots = m.slots;
   r.bytes = m.slots * m.slot_bytes;
   r.dims = w.map.extent;
-  return to_->room(r);
+  return known->second = to_->room(r);
+}
+
+int32_t Picture::room_of(const Allocation& a, const Where& w) {
+  const auto [known, fresh] = rooms_.try_emplace({w.group, &a, w.device}, -1);
+  if (!fresh) return known->second;
+  const bool far = a.space == ir::Space::Hbm || a.space == ir::Space::Gmem;
+  return known->second = to_->room(
+             {a.name, space_name(a.space), far ? -1 : w.group, static_cast<int32_t>(w.device), a.bytes, 1, a.dims});
+}
+
+int32_t Picture::room_beside(const Where& w, const char* name, const char* space) {
+  const auto [known, fresh] = rooms_.try_emplace({w.group, name, w.device}, -1);
+  if (fresh) known->second = to_->room({name, space, w.group, static_cast<int32_t>(w.device)});
+  return known->second;
 }
 
 void Picture::hold(int32_t group, ir::Space space, int64_t bytes, double at) {
+  if (!slices()) return;
   int64_t& held = held_[{group, static_cast<int>(space)}];
   held += bytes;
   std::string name = space_name(space);
@@ -142,12 +168,12 @@ void Picture::hold(int32_t group, ir::Space space, int64_t bytes, double at) {
 
 // What lies in the memory of a thread's core from its beginning on.
 void Picture::still_memory(int32_t thread, double at) {
-  const Where w = where_[thread];
+  const Where w = where(thread);
   const Plan& p = *launch_.plan;
   const Body& body = p.first();
   for (const Window& x : body.windows)
     if (x.modelled() && p.bodies.size() == 1) {
-      const int32_t n = window_room(x, w, thread);
+      const int32_t n = window_room(x, w);
       hold(w.group, to_->rooms[static_cast<size_t>(n)].space == "smem" ? ir::Space::Smem : ir::Space::Vmem,
            to_->rooms[static_cast<size_t>(n)].bytes, at);
     }
@@ -206,30 +232,28 @@ Picture::Box Picture::box_of(const Side& s, int32_t thread, double) {
   Box r;
   if (const size_t operand = at.buffer - kFirstOperandBuffer;
       at.buffer >= kFirstOperandBuffer && operand < p.module.operands.size()) {
-    const Timeline::Room room = array_room(operand, device);
-    r.room = to_->room(room);
-    r.box = to_->name(box_text(room.dims, at.offset / size, s.dims, s.rank));
+    r.room = room_of_operand(operand, device);
+    if (r.room < 0) return r;
+    const auto& dims = to_->rooms[static_cast<size_t>(r.room)].dims;
+    r.box = to_->name(box_text(dims, at.offset / size, s.dims, s.rank));
     return r;
   }
   if (!w.pictured) return r;
   for (const Window& x : p.first().windows)
     if (const Window::Modelled* m = x.modelled(); m && at.buffer == p.first().temps && at.offset >= m->stage.offset &&
                                                   at.offset < m->stage.offset + m->slots * m->slot_bytes) {
-      r.room = window_room(x, w, reached);
+      r.room = window_room(x, w);
       r.slot = static_cast<int32_t>((at.offset - m->stage.offset) / m->slot_bytes);
       return r;
     }
   const Allocation* a = p.memory.allocations.at(at.buffer, at.offset);
   if (!a) return r;
-  const bool far = a->space == ir::Space::Hbm || a->space == ir::Space::Gmem;
-  Timeline::Room room{a->name, space_name(a->space), far ? -1 : w.group, static_cast<int32_t>(device), a->bytes, 1,
-                      a->dims};
   // Slots are the places of the first dimensions that a box leaves out.
   int64_t box = 1, slots = 1;
   for (int d = 0; d < s.rank; ++d) box *= s.dims[d];
   for (size_t d = 0; d < a->dims.size() && box > 0 && slots * box < a->elements(); ++d) slots *= a->dims[d];
   if (slots * box != a->elements() || s.rank >= static_cast<int>(a->dims.size())) slots = 1;
-  r.room = to_->room(room);
+  r.room = room_of(*a, w);
   Timeline::Room& known = to_->rooms[static_cast<size_t>(r.room)];
   known.slots = std::max(known.slots, slots);
   r.box = to_->name(box_text(a->dims, (at.offset - a->offset) / size, s.dims, s.rank));
@@ -249,51 +273,61 @@ static int64_t bytes_of(const AsyncOperation& op) {
   return n / 8;
 }
 
+constexpr const char* kBytesInFlight = "bytes in flight";
+
+int32_t Picture::issue_word(AsyncKind kind) {
+  int32_t& known = issue_words_[static_cast<size_t>(kind)];
+  return known >= 0 ? known : known = to_->name(std::string("issue ") + memory::row(kind).name);
+}
+
 static bool is_product(const AsyncOperation& op) {
   return op.kind == AsyncKind::wgmma || op.kind == AsyncKind::tcgen05_mma;
 }
 
 void Picture::issued(const AsyncOperation& op, double begin, double end, ir::LocId line) {
-  const Where w = where(op.thread);
+  const Where& w = where(op.thread);
   if (!w.pictured) return;
-  const std::string& word = text(memory::row(op.kind).name);
   const int64_t arrow = to_->new_arrow(), bytes = is_product(op) ? 0 : bytes_of(op);
+  flights_[op.id] = {begin, arrow, bytes, line};
+  if (!slices()) return;
   Timeline::Slice* last = to_->last(w.track);
   if (end > begin || !last)
     to_->add({.begin = begin,
               .end = end,
               .track = w.track,
-              .name = to_->name("issue " + word),
+              .name = issue_word(op.kind),
               .line = line_of(line),
               .point = w.point,
               .leaves = arrow});
   else if (last->leaves < 0 && last->folded == 0) last->leaves = arrow;
-  flights_[op.id] = {begin, arrow, bytes, line};
   if (bytes > 0)
-    to_->count(begin, to_->track("bytes in flight", Kind_::Counter, w.group),
+    to_->count(begin, track_of(w.group, kBytesInFlight, Kind_::Counter),
                static_cast<double>(in_flight_[w.group] += bytes));
 }
 
 void Picture::completed(const AsyncOperation& op, double at) {
-  for (const auto* list : {&op.after_read, &op.after_write})
-    for (const memory::Completion& c : *list)
-      if (c.kind == memory::Completion::Kind::Semaphore) tell(c.object, c.count, at, op.thread);
+  if (slices())
+    for (const auto* list : {&op.after_read, &op.after_write})
+      for (const memory::Completion& c : *list)
+        if (c.kind == memory::Completion::Kind::Semaphore) tell(c.object, c.count, at, op.thread);
   const auto it = flights_.find(op.id);
   if (it == flights_.end()) return;
-  const Where w = where(op.thread);
   const Flight f = it->second;
   flights_.erase(it);
-  const std::string& word = text(memory::row(op.kind).name);
-  to_->add({.begin = f.issued,
-            .end = at,
-            .track = to_->track(word + " in flight", Kind_::Flight, w.group),
-            .name = to_->name(word),
-            .line = line_of(f.line),
-            .point = w.point,
-            .arrives = f.arrow});
-  if (f.bytes > 0)
-    to_->count(at, to_->track("bytes in flight", Kind_::Counter, w.group),
-               static_cast<double>(in_flight_[w.group] -= f.bytes));
+  if (slices()) {
+    const Where& w = where(op.thread);
+    const char* kind = memory::row(op.kind).name;
+    to_->add({.begin = f.issued,
+              .end = at,
+              .track = track_of(w.group, kind, Kind_::Flight, " in flight"),
+              .name = word(kind),
+              .line = line_of(f.line),
+              .point = w.point,
+              .arrives = f.arrow});
+    if (f.bytes > 0)
+      to_->count(at, track_of(w.group, kBytesInFlight, Kind_::Counter),
+                 static_cast<double>(in_flight_[w.group] -= f.bytes));
+  }
   moved(op, f, at);
 }
 
@@ -303,8 +337,8 @@ void Picture::moved(const AsyncOperation& op, const Flight& f, double at) {
     ++to_->moves_dropped;
     return;
   }
-  const Where w = where(op.thread);
-  Timeline::Move m{f.issued, at, to_->name(memory::row(op.kind).name), line_of(f.line), -1, -1};
+  const Where& w = where(op.thread);
+  Timeline::Move m{f.issued, at, word(memory::row(op.kind).name), line_of(f.line), -1, -1};
   const auto add = [&](const Box& from, const Box& to, int64_t bytes) {
     if (from.room < 0 || to.room < 0) return;
     m.from = from.room, m.from_box = from.box, m.from_slot = from.slot;
@@ -313,7 +347,7 @@ void Picture::moved(const AsyncOperation& op, const Flight& f, double at) {
     to_->add_move(m);
   };
   if (is_product(op)) {
-    const Box core{to_->room({"products", "tensor core", w.group, static_cast<int32_t>(w.device)})};
+    const Box core{room_beside(w, "products", "tensor core")};
     for (size_t i = 0; i < std::min<size_t>(op.reads.size(), 2); ++i) {
       const Side& s = op.reads[i];
       if (s.held >= 0) continue;
@@ -330,20 +364,21 @@ void Picture::moved(const AsyncOperation& op, const Flight& f, double at) {
 void Picture::access(int32_t thread, int operand, double bytes, bool writes, double begin, double end, ir::LocId line) {
   const Where& w = where(thread);
   if (!w.pictured || operand < 0) return;
-  const int32_t array = to_->room(array_room(static_cast<size_t>(operand), w.device)),
-                registers = to_->room({"registers", "registers", w.group, static_cast<int32_t>(w.device)});
+  const int32_t array = room_of_operand(static_cast<size_t>(operand), w.device),
+                registers = room_beside(w, "registers", "registers");
   Timeline::Move m{begin,
                    end,
-                   to_->name(writes ? "store" : "load"),
+                   word(writes ? "store" : "load"),
                    line_of(line),
                    writes ? registers : array,
                    writes ? array : registers};
   m.bytes = static_cast<int64_t>(bytes);
   to_->add_move(m);
+  if (!slices()) return;
   to_->add({.begin = begin,
             .end = end,
-            .track = to_->track(writes ? "stores in flight" : "loads in flight", Kind_::Flight, w.group),
-            .name = to_->name(launch_.plan->module.operands[static_cast<size_t>(operand)].name),
+            .track = track_of(w.group, writes ? "stores in flight" : "loads in flight", Kind_::Flight),
+            .name = word(launch_.plan->module.operands[static_cast<size_t>(operand)].name.c_str()),
             .line = line_of(line),
             .point = w.point});
 }
@@ -363,6 +398,7 @@ void Picture::tell(int64_t id, int64_t change, double at, int32_t thread) {
 
 void Picture::sync(const SyncEvent& e, double at) {
   using What = SyncEvent::What;
+  if (!slices()) return;
   if (e.what == What::Signal) return tell(e.object, e.value, at, e.thread);
   if (e.what == What::Taken) return tell(e.object, -e.value, at, e.thread);
   if (e.what != What::Phase && e.what != What::Arrive && e.what != What::Passed) return;

@@ -49,14 +49,15 @@ class StepTimeline : public Observer {
     double& since = blocked_[static_cast<size_t>(e.thread)];
     if (e.what == ThreadEvent::What::Blocks) since = now_;
     if (e.what == ThreadEvent::What::Wakes && since >= 0) {
-      if (now_ > since) picture_->slice(e.thread, since, now_, "waits", -1);
+      if (now_ > since) picture_->slice(e.thread, since, now_, picture_->word("waits"), -1);
       since = -1;
     }
   }
   void on_point(const PointEvent& e) override { picture_->point(e.thread, now_, {e.ids.begin(), e.ids.end()}); }
   void on_step(const StepEvent& e) override {
     now_ = at(e.time);
-    picture_->slice(e.thread, now_, now_ + 1e-9, row(plan_->steps[static_cast<size_t>(e.step)]).name, line_of(e.step));
+    const int32_t word = picture_->word(row(plan_->steps[static_cast<size_t>(e.step)]).name);
+    picture_->slice(e.thread, now_, now_ + 1e-9, word, line_of(e.step));
   }
   void on_operation(const OperationEvent& e) override {
     now_ = at(e.time);

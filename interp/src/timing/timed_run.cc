@@ -1,7 +1,7 @@
 #include "timed_run.h"
 
 #include <algorithm>
-#include <queue>
+#include <vector>
 
 #include "../engine/visible.h"
 #include "../ops/bodies.h"
@@ -14,7 +14,57 @@ struct Turn {
   double time;
   int64_t order;  // of equal times the one that came first
   int32_t thread;
-  bool operator>(const Turn& o) const { return time != o.time ? time > o.time : order > o.order; }
+  // Without a branch: which one it would be nobody can foretell.
+  bool before(const Turn& o) const { return (time < o.time) | ((time == o.time) & (order < o.order)); }
+};
+
+// A heap of those that are ready. Who has the turn stays at its root until it is known when it goes on, which mostly is
+// soon: it then moves a few places, where taking it out and putting it back would go through the whole height twice.
+class Ready {
+ public:
+  bool empty() const { return turns_.size() <= size_t{running_}; }
+  // The first one that does not run; there is one.
+  double first() const {
+    if (!running_) return turns_[0].time;
+    double r = turns_[1].time;
+    for (size_t i = 2; i < std::min(turns_.size(), 1 + kChildren); ++i) r = std::min(r, turns_[i].time);
+    return r;
+  }
+  void push(Turn t) {
+    size_t i = turns_.size();
+    turns_.push_back(t);
+    for (size_t up; i > 0 && t.before(turns_[up = (i - 1) / kChildren]); i = up) turns_[i] = turns_[up];
+    turns_[i] = t;
+  }
+  int32_t begin() {
+    running_ = true;
+    return turns_[0].thread;
+  }
+  void ends() {
+    running_ = false;
+    const Turn last = turns_.back();
+    turns_.pop_back();
+    if (!turns_.empty()) sink(last);
+  }
+  void ends(Turn next) {
+    running_ = false;
+    sink(next);
+  }
+
+ private:
+  static constexpr size_t kChildren = 4;
+  void sink(Turn t) {
+    size_t i = 0;
+    for (size_t child; (child = kChildren * i + 1) < turns_.size(); i = child) {
+      const size_t end = std::min(turns_.size(), child + kChildren);
+      for (size_t c = child + 1; c < end; ++c) child = turns_[c].before(turns_[child]) ? c : child;
+      if (!turns_[child].before(t)) break;
+      turns_[i] = turns_[child];
+    }
+    turns_[i] = t;
+  }
+  std::vector<Turn> turns_;
+  bool running_ = false;
 };
 
 class Run {
@@ -30,13 +80,13 @@ class Run {
     for (;;) {
       const double ends = clocks_.next();
       if (ready_.empty() && ends == hw::Transfers::kNever) break;
-      if (ready_.empty() || ends <= ready_.top().time) {
+      if (ready_.empty() || ends <= ready_.first()) {
         end_something();
         continue;
       }
-      const int32_t thread = ready_.top().thread;
-      ready_.pop();
-      turn(ex_.threads[static_cast<size_t>(thread)]);
+      Thread& t = ex_.threads[static_cast<size_t>(ready_.begin())];
+      if (turn(t)) ready_.ends({clocks_.at(t.index), order_++, t.index});
+      else ready_.ends();
     }
     for (const Thread& t : ex_.threads)
       if (t.stop == Stop::Blocked) ex_.diagnostics->deadlock(ex_, "virtual-time");
@@ -96,10 +146,11 @@ class Run {
 
   double limit() {
     const double ends = clocks_.next();
-    return ready_.empty() ? ends : std::min(ends, ready_.top().time);
+    return ready_.empty() ? ends : std::min(ends, ready_.first());
   }
 
-  void turn(Thread& t) {
+  // Whether it goes on by itself.
+  bool turn(Thread& t) {
     running_ = t.index;
     const bool programs = ex_.points > 0;
     if (programs && !t.arena) ex_.begin_program(t);
@@ -120,17 +171,17 @@ class Run {
       }
     }
     if (stop == Stop::Yielded) clocks_.polled(t.index);
-    if (!waits && (stop == Stop::None || stop == Stop::Yielded)) push(t.index);
     if (how_.most_steps > 0 && ex_.steps > how_.most_steps) ex_.diagnostics->step_limit(ex_, t, "virtual-time");
     if (g_interrupt_epoch.load(std::memory_order_relaxed) != ex_.host.interrupt_epoch)
       ex_.diagnostics->interrupted(ex_, t, "virtual-time");
+    return !waits && (stop == Stop::None || stop == Stop::Yielded);
   }
 
   Execution& ex_;
   Clocks& clocks_;
   const TimedRun& how_;
   Visibility visibility_;
-  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> ready_;
+  Ready ready_;
   Clocks::Ended ended_;
   int64_t order_ = 0;
   int32_t running_ = 0;

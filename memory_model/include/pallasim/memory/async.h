@@ -145,7 +145,7 @@ class AsyncQueue {
  public:
   bool empty() const { return order_.empty(); }
   size_t size() const { return order_.size(); }
-  const AsyncOperation& operator[](size_t i) const { return slots_[order_[i]]; }
+  const AsyncOperation& operator[](size_t i) const { return slots_[order_[i].slot]; }
   void push(AsyncOperation op);
   AsyncOperation take(size_t i);
   void clear();
@@ -162,9 +162,14 @@ class AsyncQueue {
   bool operator==(const AsyncQueue&) const;
 
  private:
-  std::vector<AsyncOperation> slots_;   // used again: nothing is allocated as operations come and go
-  std::vector<uint32_t> order_, free_;  // of them
-  size_t in_order_ = 0;                 // operations that are
+  struct Entry {
+    uint32_t slot;
+    int64_t stream;  // the operation's, beside the others' so that looking for one reads little
+  };
+  std::vector<AsyncOperation> slots_;  // used again: nothing is allocated as operations come and go
+  std::vector<Entry> order_;
+  std::vector<uint32_t> free_;
+  size_t in_order_ = 0;  // operations that are
 };
 
 }  // namespace pallasim::memory
