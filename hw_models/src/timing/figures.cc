@@ -1,6 +1,8 @@
 // Figures that time depends on: those of a chip's own file, and those of its file in hw_models/timing.
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 
 #include "../csv.h"
@@ -89,20 +91,30 @@ std::vector<const TimingFigure*> TimingFigures::used() const {
   return r;
 }
 
-std::unique_ptr<TimingFigures> timing_figures(const Profile& profile) {
-  const Chip* chip = find_chip(profile.name);
-  const auto* data = std::find_if(std::begin(kTimingData), std::end(kTimingData),
-                                  [&](const ChipData& d) { return profile.name == d.name; });
-  if (!chip || data == std::end(kTimingData)) return nullptr;
-  std::vector<TimingFigure> all = parse_timing(profile.name, data->csv);
-  for (const Figure& f : chip->figures) {
+static std::vector<TimingFigure> figures_of(const Chip& chip, const ChipData& data) {
+  std::vector<TimingFigure> all = parse_timing(data.name, data.csv);
+  for (const Figure& f : chip.figures) {
     const bool own = std::any_of(all.begin(), all.end(), [&](const TimingFigure& t) { return t.name == f.field; });
     if (own || !f.known || f.value <= 0) continue;
     const bool measured = f.source.find("measured") != std::string::npos;
     all.push_back(
         {f.field, f.value, f.unit, measured ? FigureStatus::Measured : FigureStatus::Published, f.source, f.note});
   }
-  return std::make_unique<TimingFigures>(std::move(all));
+  return all;
+}
+
+std::unique_ptr<TimingFigures> timing_figures(const Profile& profile) {
+  const Chip* chip = find_chip(profile.name);
+  const auto* data = std::find_if(std::begin(kTimingData), std::end(kTimingData),
+                                  [&](const ChipData& d) { return profile.name == d.name; });
+  if (!chip || data == std::end(kTimingData)) return nullptr;
+  // Every prediction asks, and reading takes as long as a small launch in time.
+  static std::mutex mutex;
+  static std::map<std::string, std::vector<TimingFigure>, std::less<>> read;
+  const std::lock_guard lock(mutex);
+  auto at = read.find(data->name);
+  if (at == read.end()) at = read.emplace(data->name, figures_of(*chip, *data)).first;
+  return std::make_unique<TimingFigures>(at->second);
 }
 
 }  // namespace pallasim::hw

@@ -179,8 +179,8 @@ std::byte* place(const Thread& t, const ScalarAccess& p, uint64_t value) {  // n
   return base + i * p.term.stride;
 }
 template <Where where>
-uint32_t index_slot(const Step& s) {
-  return where == Where::Indexed ? payload<Kind::store_scalar>(s).term.slot : Addr::kNoSlot;
+uint32_t index_slot(const ScalarAccess& p) {
+  return where == Where::Indexed ? p.term.slot : Addr::kNoSlot;
 }
 
 template <typename T, Where where>
@@ -188,7 +188,9 @@ struct Load {
   using First = int32_t;
   using Second = int32_t;
   static constexpr uint8_t kGives = sizeof(T);
-  static std::array<uint32_t, 2> operands(const Step& s) { return {index_slot<where>(s), Addr::kNoSlot}; }
+  static std::array<uint32_t, 2> operands(const Step& s) {
+    return {index_slot<where>(payload<Kind::load_scalar>(s)), Addr::kNoSlot};
+  }
 
   static const Step* run(Thread& t, const Step* s) {
     const auto& p = payload<Kind::load_scalar>(s);
@@ -213,7 +215,9 @@ struct Store {
   using First = int32_t;
   using Second = T;
   static constexpr uint8_t kGives = 0;
-  static std::array<uint32_t, 2> operands(const Step& s) { return {index_slot<where>(s), s.a}; }
+  static std::array<uint32_t, 2> operands(const Step& s) {
+    return {index_slot<where>(payload<Kind::store_scalar>(s)), s.a};
+  }
 
   static const Step* run(Thread& t, const Step* s) {
     const auto& p = payload<Kind::store_scalar>(s);

@@ -26,8 +26,9 @@ void RaceDetector::note_barrier_semaphore(const SyncEvent& e) {
 // Units of a semaphore are alike. A device that ends the launch without having to come behind the wait of another one
 // may signal it for the next launch: the wait counts it twice, and one of the others not at all.
 std::optional<ir::Diagnostic> RaceDetector::early() const {
+  if (barrier_semaphores_.empty()) return std::nullopt;  // also where a launch ended before it began
   Execution& ex = this->ex();
-  if (barrier_semaphores_.empty() || !all_ended(ex)) return std::nullopt;
+  if (!all_ended(ex)) return std::nullopt;
   for (const auto& [object, met] : barrier_semaphores_) {
     const auto device = static_cast<int32_t>(object / ex.semaphore_layout.total(1));
     std::vector<int32_t> others;

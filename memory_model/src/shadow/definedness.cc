@@ -156,7 +156,7 @@ void Definedness::load(int64_t begin, int64_t bytes, Birth* to) const {
     to += n;
     at += static_cast<int64_t>(n);
   }
-  if (end < begin + bytes) std::memset(to, 0, static_cast<size_t>(begin + bytes - std::max(begin, end)));
+  if (bytes > 0 && end < begin + bytes) std::memset(to, 0, static_cast<size_t>(begin + bytes - std::max(begin, end)));
 }
 
 void Definedness::load(const View& v, Births* into) const {
