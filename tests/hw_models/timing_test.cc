@@ -139,6 +139,27 @@ TEST(TimingFigures, EveryChipHasItsOwnWithASource) {
   }
 }
 
+// What is counted of an operation is found by its name.
+TEST(TimingFigures, CountedInstructionsAreOfOperations) {
+  const auto f = timing_figures(*find_profile("tpu-v5e"));
+  EXPECT_DOUBLE_EQ((*f)("valu_sin"), 148);
+  EXPECT_DOUBLE_EQ((*f)("valu_div_i32"), 326);
+  EXPECT_DOUBLE_EQ((*f)("eup_exp"), 1);
+  EXPECT_EQ(timing_figures(*find_profile("gpu-h100"))->find("valu_sin"), nullptr);
+  size_t counted = 0;
+  for (const TimingFigure& x : f->all()) {
+    if (x.source.find("bundles.py") == std::string::npos) continue;
+    ++counted;
+    std::string name = x.name.substr(x.name.find('_') + 1);
+    if (name.starts_with("convert_") || name.starts_with("select")) continue;  // of two types; of several operations
+    for (const char* end : {"_bf16", "_i32", "_i16", "_lanes"})
+      if (name.ends_with(end)) name.resize(name.size() - std::string_view(end).size());
+    ir::OpCode op;
+    EXPECT_TRUE(ir::parse_op(name, &op) || name == "broadcast") << x.name;
+  }
+  EXPECT_GT(counted, 100u);
+}
+
 TEST(TimingFigures, UseIsKeptAndScaleIsOfOne) {
   const auto f = timing_figures(*find_profile("tpu-v5e"));
   EXPECT_TRUE(f->used().empty());

@@ -257,7 +257,7 @@ def test_the_time_line_is_perfettos(tmp_path):
     assert len(moved) == 16, "8 blocks in, 8 out"
     assert max(end for *_, end in slices) <= p.seconds * 1e9 + 1
     assert leaves and leaves == arrives
-    assert {name for track, name, *_ in slices if track in ("MXU", "VPU", "VMEM ports")}, "units have tracks"
+    assert {name for track, name, *_ in slices if track in ("MXU", "VPU", "VMEM loads", "VMEM stores")}, "units have tracks"
     assert all(parents.get(t) in tracks for t in tracks if t != core), "each lies below its core"
     assert max(counted["bytes in flight"]) == 3 * 512 * 512 and counted["bytes in flight"][-1] == 0, "two blocks come while one goes"
     assert counted["VMEM bytes"][-1] == 4 * 512 * 512, "two slots of each"

@@ -41,21 +41,22 @@ std::vector<TimingFigure> parse_timing(std::string_view chip, std::string_view c
   return r;
 }
 
-TimingFigures::TimingFigures(std::vector<TimingFigure> all) : all_(std::move(all)) {
-  std::stable_sort(all_.begin(), all_.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  used_.resize(all_.size());
+TimingFigures::TimingFigures(std::vector<TimingFigure> all) {
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  used_.resize(all.size());
+  all_ = std::make_shared<const std::vector<TimingFigure>>(std::move(all));
 }
 
 const TimingFigure* TimingFigures::find(std::string_view name) const {
-  const auto it = std::lower_bound(all_.begin(), all_.end(), name,
+  const auto it = std::lower_bound(all_->begin(), all_->end(), name,
                                    [](const TimingFigure& f, std::string_view n) { return f.name < n; });
-  return it == all_.end() || it->name != name ? nullptr : &*it;
+  return it == all_->end() || it->name != name ? nullptr : &*it;
 }
 
 double TimingFigures::operator()(std::string_view name) const {
   const TimingFigure* f = find(name);
   if (!f) throw std::out_of_range("no figure " + std::string(name));
-  used_[static_cast<size_t>(f - all_.data())] = true;
+  used_[static_cast<size_t>(f - all_->data())] = true;
   return f->value;
 }
 
@@ -64,35 +65,56 @@ double TimingFigures::value_or(std::string_view name, double otherwise) const {
 }
 
 TimingFigures TimingFigures::scaled(std::string_view name, double factor) const {
-  TimingFigures r(all_);
-  for (TimingFigure& f : r.all_)
+  std::vector<TimingFigure> all = *all_;
+  for (TimingFigure& f : all)
     if (f.name == name) f.value *= factor;
-  return r;
+  return TimingFigures(std::move(all));
 }
 
 TimingFigures TimingFigures::clocked(double factor) const {
   constexpr std::string_view kOthers[] = {"hbm", "nvlink", "ici", "kernel_", "launch_"};
   constexpr std::string_view kRates[] = {"Hz", "B/s", "op/s", "blocks/s"};
-  TimingFigures r(all_);
-  for (TimingFigure& f : r.all_) {
+  std::vector<TimingFigure> all = *all_;
+  for (TimingFigure& f : all) {
     if (std::any_of(std::begin(kOthers), std::end(kOthers),
                     [&](std::string_view o) { return f.name.find(o) != std::string::npos; }))
       continue;
     if (f.unit == "s") f.value /= factor;
     else if (std::find(std::begin(kRates), std::end(kRates), f.unit) != std::end(kRates)) f.value *= factor;
   }
-  return r;
+  return TimingFigures(std::move(all));
 }
 
 std::vector<const TimingFigure*> TimingFigures::used() const {
   std::vector<const TimingFigure*> r;
-  for (size_t i = 0; i < all_.size(); ++i)
-    if (used_[i]) r.push_back(&all_[i]);
+  for (size_t i = 0; i < all_->size(); ++i)
+    if (used_[i]) r.push_back(&(*all_)[i]);
   return r;
+}
+
+// The column of a chip in tpu_instructions.csv; nothing for others.
+static void add_instructions(std::string_view chip, std::vector<TimingFigure>* to) {
+  std::string_view csv = kTpuInstructions;
+  const std::vector<std::string> head = take_csv_line(&csv);
+  const auto column = static_cast<size_t>(std::find(head.begin(), head.end(), chip) - head.begin());
+  if (column == head.size()) return;
+  while (!csv.empty()) {
+    const std::vector<std::string> c = take_csv_line(&csv);
+    if (c.size() != head.size() || c[column].empty()) continue;
+    TimingFigure f{c[2] + "_" + c[0] + (c[1].empty() ? "" : "_" + c[1]),
+                   0,
+                   "instructions/register",
+                   FigureStatus::Measured,
+                   "what libtpu 0.0.42 schedules (tests/tpu_compiler/bundles.py)",
+                   ""};
+    std::from_chars(c[column].data(), c[column].data() + c[column].size(), f.value);
+    to->push_back(std::move(f));
+  }
 }
 
 static std::vector<TimingFigure> figures_of(const Chip& chip, const ChipData& data) {
   std::vector<TimingFigure> all = parse_timing(data.name, data.csv);
+  add_instructions(data.name, &all);
   for (const Figure& f : chip.figures) {
     const bool own = std::any_of(all.begin(), all.end(), [&](const TimingFigure& t) { return t.name == f.field; });
     if (own || !f.known || f.value <= 0) continue;
@@ -110,10 +132,10 @@ std::unique_ptr<TimingFigures> timing_figures(const Profile& profile) {
   if (!chip || data == std::end(kTimingData)) return nullptr;
   // Every prediction asks, and reading takes as long as a small launch in time.
   static std::mutex mutex;
-  static std::map<std::string, std::vector<TimingFigure>, std::less<>> read;
+  static std::map<std::string, TimingFigures, std::less<>> read;
   const std::lock_guard lock(mutex);
   auto at = read.find(data->name);
-  if (at == read.end()) at = read.emplace(data->name, figures_of(*chip, *data)).first;
+  if (at == read.end()) at = read.emplace(data->name, TimingFigures(figures_of(*chip, *data))).first;
   return std::make_unique<TimingFigures>(at->second);
 }
 

@@ -45,12 +45,13 @@ Work& Work::operator+=(const Work& o) {
   bytes += o.bytes;
   reads = reads || o.reads;
   writes = writes || o.writes;
+  serial = serial || o.serial;
   return *this;
 }
 
 std::string_view name(Unit u, Family f) {
-  constexpr std::string_view kTpu[] = {"scalar core", "VPU", "EUP", "XLU", "MXU", "VMEM ports"},
-                             kGpu[] = {"uniform", "SIMT", "SFU", "shuffles", "tensor core", "SMEM ports"};
+  constexpr std::string_view kTpu[] = {"scalar core", "VPU", "EUP", "XLU", "MXU", "VMEM loads", "VMEM stores"},
+                             kGpu[] = {"uniform", "SIMT", "SFU", "shuffles", "tensor core", "SMEM ports", "stores"};
   return (f == Family::Gpu ? kGpu : kTpu)[static_cast<size_t>(u)];
 }
 

@@ -1,6 +1,9 @@
 // A TensorCore: vector registers of (sublanes, lanes) 32-bit words, a bundle per cycle with slots for each unit.
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "cost.h"
 
@@ -11,9 +14,75 @@ using ir::DType;
 
 int64_t ceil_div(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b : a; }
 
+bool goes_along_lanes(const ir::Op& op, const ir::Type& t, std::string_view attribute) {
+  const auto last = static_cast<int64_t>(t.dims.size()) - 1;
+  const ir::Attr* a = op.attr(attribute);
+  if (!a) return false;
+  if (a->is_int()) return a->i == last;
+  return std::any_of(a->items.begin(), a->items.end(), [&](const ir::Attr& x) { return x.i == last; });
+}
+
+// What compilers see of values: constants; and what is the same in all lanes of its registers, because it is what is
+// left of rows, or computed from that alone: of such registers each is computed once.
+class Facts {
+ public:
+  explicit Facts(const ir::Module& m) {
+    for (const ir::Body& b : m.bodies) look(b.graph.region, b.graph, &of_[&b.graph]);
+  }
+  bool same_in_lanes(const ir::Graph& g, ir::ValueId v) const {
+    return constant(g, v) || of(g).same.contains(v) || g.type(v)->is_scalar();
+  }
+  bool constant(const ir::Graph& g, ir::ValueId v) const { return of(g).constants.contains(v); }
+  // The number of a constant that is one; `otherwise` of others.
+  int64_t number(const ir::Graph& g, ir::ValueId v, int64_t otherwise) const {
+    const auto it = of(g).constants.find(v);
+    return it == of(g).constants.end() || !it->second ? otherwise : *it->second;
+  }
+
+ private:
+  struct Values {
+    std::unordered_set<ir::ValueId> same;
+    std::unordered_map<ir::ValueId, std::optional<int64_t>> constants;
+  };
+  const Values& of(const ir::Graph& g) const {
+    static const Values kNone;
+    const auto it = of_.find(&g);
+    return it == of_.end() ? kNone : it->second;
+  }
+  static void look(const ir::Region& r, const ir::Graph& g, Values* to) {
+    for (const ir::Op& op : r.ops) {
+      for (const ir::Region& x : op.regions) look(x, g, to);
+      if (op.results.size() == 1) look(op, g, to);
+    }
+  }
+  static void look(const ir::Op& op, const ir::Graph& g, Values* to) {
+    const ir::ValueId v = op.results[0];
+    const Sort sort = sort_of(op.code);
+    const ir::Type* in = operand_type(op, g, 0);
+    if (op.code == ir::OpCode::constant) {
+      const ir::Attr* value = op.attr("value");
+      const bool number = value && value->is(ir::Attr::Kind::Bits) && ir::is_int(value->dtype);
+      to->constants[v] = number ? std::optional(value->i) : std::nullopt;
+      return;
+    }
+    if (sort == Sort::Reduce && in && (goes_along_lanes(op, *in, "axes") || goes_along_lanes(op, *in, "axis")))
+      to->same.insert(v);
+    if (sort >= Sort::Reduce || sort == Sort::Move || op.operands.empty()) return;
+    bool constants = true, same = true;
+    for (const ir::ValueId o : op.operands) {
+      if (g.type(o)->is_ref) return;
+      constants = constants && to->constants.contains(o);
+      same = same && (to->same.contains(o) || to->constants.contains(o) || g.type(o)->is_scalar());
+    }
+    if (constants) to->constants[v] = std::nullopt;
+    else if (same && !g.type(v)->is_scalar()) to->same.insert(v);
+  }
+  std::unordered_map<const ir::Graph*, Values> of_;
+};
+
 class Tpu : public CostModel {
  public:
-  Tpu(const Profile& p, const TimingFigures& f) : p_(p), f_(f) {
+  Tpu(const ir::Module& m, const Profile& p, const TimingFigures& f) : p_(p), f_(f), facts_(m) {
     overlap = Overlap::Packed;
     cycle_ = 1 / f("clock");
     valus_ = f("valu_slots");
@@ -27,24 +96,30 @@ class Tpu : public CostModel {
     if ((ir::info(op.code).effects & ir::kEffectAsync) != 0) return w;
     if (sort == Sort::Product) return product(product_shape(op, g));
     if (sort == Sort::Load || sort == Sort::Store) return access(op, g, sort);
+    if (op.code == ir::OpCode::broadcast_in_dim) return broadcast(op, g);
     if (sort == Sort::Free) return w;
+    if (sort == Sort::Reduce || sort == Sort::Scan) return reduce(op, g, sort);
     if (sort == Sort::Control || !out || out->is_scalar()) {
-      if (sort == Sort::Reduce || sort == Sort::Scan) return reduce(op, g, sort);
       busy(w, Unit::Scalar) = cycle_;
       return w;
     }
-    if (sort == Sort::Reduce || sort == Sort::Scan) return reduce(op, g, sort);
-    const double n = registers(out);
     w.flops = static_cast<double>(out->num_elements());
-    if (sort == Sort::Move) {
-      busy(w, Unit::Cross) = n * cycle_ / f_("xlu_slots");
-      return w;
+    const ir::Type* in = operand_type(op, g, 0);
+    const double n = std::max(registers(out), op.code == ir::OpCode::convert && in ? registers(in) : 0);
+    if (sort == Sort::Move) return move(op, g, n);
+    const auto same = [&](ir::ValueId v) { return facts_.same_in_lanes(g, v); };
+    const bool once = std::all_of(op.operands.begin(), op.operands.end(), same);
+    const double rows = n / static_cast<double>(ceil_div(std::max<int64_t>(lanes_of(out), 1), p_.lanes));
+    if (op.code == ir::OpCode::div && ir::is_float(out->dtype)) {
+      // By a constant, or by what is left of rows: of that the reciprocal once.
+      const bool constant = facts_.constant(g, op.operands[1]);
+      if (constant || (!once && same(op.operands[1]))) {
+        charge(w, instructions(ir::OpCode::mul, op, g, Sort::Simple), once ? rows : n);
+        if (!constant) charge(w, instructions(op.code, op, g, sort), rows);
+        return w;
+      }
     }
-    const double wide = is_narrow_float(out->dtype) && !f_("bf16_valu") ? 2 : 1;
-    const std::string figure(figure_of(sort));
-    busy(w, Unit::Vector) = n * wide * f_("valu_" + figure) * cycle_ / valus_;
-    if (const double special = f_.value_or("eup_" + figure, 0); special > 0)
-      busy(w, Unit::Special) = n * wide * special * cycle_;
+    charge(w, instructions(op.code, op, g, sort), once ? rows : n);
     return w;
   }
 
@@ -67,7 +142,121 @@ class Tpu : public CostModel {
 
  private:
   static double& busy(Work& w, Unit u) { return w.busy[static_cast<size_t>(u)]; }
-  static bool is_narrow_float(DType t) { return ir::is_float(t) && ir::bit_width(t) == 16; }
+
+  // Instructions for one register.
+  struct Counted {
+    bool known = false;
+    double vector = 0, special = 0, cross = 0;
+  };
+  void charge(Work& w, const Counted& c, double registers) const {
+    busy(w, Unit::Vector) += registers * c.vector * cycle_ / valus_;
+    if (c.special > 0) busy(w, Unit::Special) += registers * c.special * cycle_;
+    if (c.cross > 0) busy(w, Unit::Cross) += registers * c.cross * cycle_ / f_("xlu_slots");
+  }
+
+  static std::string suffix_of(DType t) {
+    const int bits = ir::bit_width(t);
+    if (ir::is_float(t)) return bits == 16 ? "_bf16" : bits == 8 ? "_f8" : "";
+    return bits == 32 ? "_i32" : bits == 16 ? "_i16" : bits == 8 ? "_i8" : "";
+  }
+  static std::string suffix_of(const ir::Op& op, const ir::Graph& g) {
+    if (op.code == ir::OpCode::convert) {
+      const ir::Type *from = operand_type(op, g, 0), *to = result_type(op, g);
+      const auto word = [](const ir::Type* t) { return t->dtype == DType::F32 ? "_f32" : suffix_of(t->dtype); };
+      return from && to ? word(from) + word(to) : "";
+    }
+    const ir::Type* t = operand_type(op, g, op.code == ir::OpCode::select_n ? 1 : 0);
+    if (!t) t = result_type(op, g);
+    return t ? suffix_of(t->dtype) : "";
+  }
+
+  static bool keeps_tiles(const ir::Op& transpose) {
+    const ir::Attr* perm = transpose.attr("perm");
+    const auto rank = perm ? static_cast<int64_t>(perm->items.size()) : 0;
+    return rank > 2 && perm->items[static_cast<size_t>(rank) - 1].i == rank - 1 &&
+           perm->items[static_cast<size_t>(rank) - 2].i == rank - 2;
+  }
+
+  // What was counted of an operation (hw_models/timing/tpu_instructions.csv).
+  Counted counted(const std::string& name, const std::string& suffix) const {
+    const std::string key = f_.find("valu_" + name + suffix) || suffix != "_i32" ? name + suffix : name;
+    if (!f_.find("valu_" + key)) return {};
+    return {true, f_("valu_" + key), f_.value_or("eup_" + key, 0), f_.value_or("xlu_" + key, 0)};
+  }
+
+  static std::string counted_as(ir::OpCode code, const ir::Op& op) {
+    using enum ir::OpCode;
+    switch (code) {
+      case eq:
+      case ne:
+      case lt:
+      case le:
+      case gt:
+      case ge:
+      case select_n: return "select";
+      case reduce_prod:
+      case reduce_and:
+      case reduce_or:
+      case reduce_xor: return "reduce_max";
+      case reciprocal: return op.attr("approx") && op.attr("approx")->s == "true" ? "reciprocal" : "div";
+      case integer_pow: return "mul";
+      default: return std::string(ir::name(code));
+    }
+  }
+
+  // `code`: as which operation it is done.
+  Counted instructions(ir::OpCode code, const ir::Op& op, const ir::Graph& g, Sort sort) const {
+    const std::string name = counted_as(code, op), suffix = suffix_of(op, g);
+    const bool narrow = suffix != "" && suffix != "_i32" && op.code != ir::OpCode::convert;
+    // Narrow elements are taken apart to whole words and put together again, where the unit has no instructions of
+    // theirs.
+    const double parts = narrow && !f_("bf16_valu") ? 2 : 1, around = parts > 1 ? 5 : 0;
+    Counted c = counted(name, suffix);
+    if (!c.known) {
+      c = op.code == ir::OpCode::convert ? Counted{} : counted(name, "");
+      if (!c.known) {
+        const std::string figure(figure_of(sort));
+        c = {true, f_("valu_" + figure), f_.value_or("eup_" + figure, 0), 0};
+      }
+      c = {true, parts * c.vector + around, parts * c.special, parts * c.cross};
+    }
+    // What is a constant, or taken apart already, is not taken apart.
+    if (parts > 1 && op.operands.size() == 2 &&
+        (op.operands[0] == op.operands[1] || facts_.constant(g, op.operands[0]) || facts_.constant(g, op.operands[1])))
+      c.vector -= parts;
+    return c;
+  }
+
+  Work move(const ir::Op& op, const ir::Graph& g, double registers) const {
+    Work w;
+    const ir::Type* out = result_type(op, g);
+    const bool lanes = goes_along_lanes(op, *out, "axis");
+    const std::string name(ir::name(op.code));
+    // Whole registers change places by their numbers.
+    if (op.code == ir::OpCode::concatenate ? !lanes : op.code == ir::OpCode::transpose && keeps_tiles(op)) return w;
+    if (op.code == ir::OpCode::roll && lanes && facts_.number(g, op.operands[1], 1) % p_.lanes == 0) return w;
+    const Counted c = counted(name + (lanes ? "_lanes" : ""), suffix_of(op, g));
+    if (c.known) charge(w, c, registers);
+    else busy(w, Unit::Cross) = registers * cycle_ / f_("xlu_slots");
+    return w;
+  }
+
+  // Along lanes what memory holds goes through a cross-lane unit; what is left of rows lies in all lanes as it is.
+  Work broadcast(const ir::Op& op, const ir::Graph& g) const {
+    Work w;
+    const ir::Type *in = operand_type(op, g, 0), *out = result_type(op, g);
+    if (!in || !out || in->is_scalar() || out->dims.empty() || out->dims.back().size == 1) return w;
+    const auto last = static_cast<int64_t>(out->dims.size()) - 1;
+    const ir::Attr* dims = op.attr("dims");
+    const bool has_lanes = dims && !dims->items.empty() && dims->items.back().i == last && in->dims.back().size != 1;
+    if (has_lanes || facts_.same_in_lanes(g, op.operands[0])) return w;
+    const double rows = registers(out) / static_cast<double>(ceil_div(out->dims.back().size, p_.lanes));
+    const Counted c = counted("broadcast_lanes", suffix_of(op, g));
+    if (c.known) charge(w, c, std::max(rows, 1.0));
+    return w;
+  }
+
+  static int64_t lanes_of(const ir::Type* t) { return t->dims.empty() ? 1 : t->dims.back().size; }
 
   // Of an array: its last two dimensions lie in whole tiles, narrow elements packed along sublanes.
   double registers(const ir::Type* t) const {
@@ -92,7 +281,11 @@ class Tpu : public CostModel {
       return w;
     }
     const double n = registers(t);
-    busy(w, Unit::Access) = n * cycle_ / f_(sort == Sort::Load ? "load_slots" : "store_slots");
+    // What is swapped or added to is loaded as well.
+    const bool both =
+        op.code == ir::OpCode::swap || op.code == ir::OpCode::masked_swap || op.code == ir::OpCode::addupdate;
+    if (sort == Sort::Load || both) busy(w, Unit::Access) = n * cycle_ / f_("load_slots");
+    if (sort == Sort::Store) busy(w, Unit::Write) = n * cycle_ / f_("store_slots");
     if (op.code == ir::OpCode::addupdate) busy(w, Unit::Vector) = n * cycle_ / valus_;
     return w;
   }
@@ -106,29 +299,29 @@ class Tpu : public CostModel {
     }
     const double n = registers(in);
     w.flops = static_cast<double>(in->num_elements());
-    busy(w, Unit::Vector) = n * f_("valu_" + std::string(figure_of(sort))) * cycle_ / valus_;
+    const std::string name = counted_as(op.code, op), suffix = suffix_of(op, g);
+    const Counted each = counted(name, suffix);
+    charge(w, each.known ? each : Counted{true, f_("valu_" + std::string(figure_of(sort))), 0, 0}, n);
     // Along lanes what is left of each row of registers goes through a cross-lane unit.
-    bool lanes = false;
-    const auto last = static_cast<int64_t>(in->dims.size()) - 1;
-    if (const ir::Attr* axes = op.attr("axes"))
-      for (const ir::Attr& a : axes->items) lanes = lanes || a.i == last;
-    if (const ir::Attr* axis = op.attr("axis")) lanes = lanes || axis->i == last;
-    if (lanes) {
-      const double rows = n / static_cast<double>(ceil_div(in->dims.back().size, p_.lanes));
-      busy(w, Unit::Cross) = std::max(rows, 1.0) * f_("xlu_reduce") * cycle_ / f_("xlu_slots");
-    }
+    if (!goes_along_lanes(op, *in, "axes") && !goes_along_lanes(op, *in, "axis")) return w;
+    const double rows = std::max(n / static_cast<double>(ceil_div(in->dims.back().size, p_.lanes)), 1.0);
+    Counted lanes = counted(name + "_lanes", suffix);
+    if (!lanes.known) lanes = counted("reduce_max_lanes", suffix);
+    w.serial = true;
+    busy(w, Unit::Cross) += rows * (lanes.known ? lanes.cross : f_("xlu_reduce")) * cycle_ / f_("xlu_slots");
     return w;
   }
 
   const Profile& p_;
   const TimingFigures& f_;
+  const Facts facts_;
   double cycle_, valus_, cores_;
 };
 
 }  // namespace
 
-std::unique_ptr<CostModel> tpu_cost_model(const ir::Module&, const Profile& p, const TimingFigures& f) {
-  return std::make_unique<Tpu>(p, f);
+std::unique_ptr<CostModel> tpu_cost_model(const ir::Module& m, const Profile& p, const TimingFigures& f) {
+  return std::make_unique<Tpu>(m, p, f);
 }
 
 }  // namespace pallasim::hw

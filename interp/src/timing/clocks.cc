@@ -221,6 +221,7 @@ void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int3
       if (c.packed[u] > c.packed[most]) most = u;
     }
     advance(c, static_cast<int>(most), line, c.window + c.packed[most] - c.at);
+    if (w.serial) c.window = c.at, c.packed = {};
   } else {
     follow(t, c, in_step_ ? overlapped(w) : w, line, step);
     for (size_t u = 0; u < hw::kUnits; ++u) busy_[u] += w.busy[u] * costs_.model().issue_share;

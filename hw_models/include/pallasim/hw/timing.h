@@ -44,10 +44,10 @@ class TimingFigures {
   // The same of a chip whose clock is so many times as fast: all but what belongs to memory, links and the host.
   TimingFigures clocked(double factor) const;
   std::vector<const TimingFigure*> used() const;  // asked for so far
-  const std::vector<TimingFigure>& all() const { return all_; }
+  const std::vector<TimingFigure>& all() const { return *all_; }
 
  private:
-  std::vector<TimingFigure> all_;  // by name
+  std::shared_ptr<const std::vector<TimingFigure>> all_;  // by name; copies have the same
   mutable std::vector<bool> used_;
 };
 
@@ -58,10 +58,10 @@ std::vector<TimingFigure> parse_timing(std::string_view chip, std::string_view c
 
 // -- work --
 
-// What a core computes with. A TPU's: scalar core, VALUs, EUP, XLUs, MXUs, ports of VMEM. A GPU's: uniform datapath,
-// SIMT lanes, special function units, shuffles, tensor core, ports of shared memory.
-enum class Unit : uint8_t { Scalar, Vector, Special, Cross, Matrix, Access };
-inline constexpr int kUnits = 6;
+// What a core computes with. A TPU's: scalar core, VALUs, EUP, XLUs, MXUs, loads from VMEM and stores to it. A GPU's:
+// uniform datapath, SIMT lanes, special function units, shuffles, tensor core, ports of shared memory for both.
+enum class Unit : uint8_t { Scalar, Vector, Special, Cross, Matrix, Access, Write };
+inline constexpr int kUnits = 7;
 std::string_view name(Unit, Family);
 
 // What one operation asks of its core, and of the memory beyond it.
@@ -71,6 +71,7 @@ struct Work {
   double flops = 0;                   // multiplications and additions of products, 1 per element of other arithmetic
   double bytes = 0;                   // of the device's memory that it reads or writes itself: a GPU's loads and stores
   bool reads = false, writes = false;  // which of the two
+  bool serial = false;                 // what follows waits for it: its compiler packs nothing across
   double total() const;
   Work& operator+=(const Work&);
 };

@@ -1,0 +1,87 @@
+"""What operations cost a TensorCore's vector units: as its compiler schedules them (tests/tpu_compiler/bundles.py)."""
+from __future__ import annotations
+
+import pathlib
+import statistics
+import sys
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.experimental.pallas import tpu as pltpu
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "tpu_compiler"))
+bundles = pytest.importorskip("bundles")
+F32, BF16, I32 = jnp.float32, jnp.bfloat16, jnp.int32
+ROWS, COLS = 256, 512
+REGISTERS = ROWS * COLS / 1024
+
+
+def units(f, *types, chip="tpu-v5e", shapes=()):
+    """Instructions of each unit per register of the result."""
+    args = [jax.ShapeDtypeStruct(shape, t) for shape, t in zip(shapes or [(ROWS, COLS)] * len(types), types)]
+    out = jax.eval_shape(f, *args)
+    slots = {"VPU": 2 if chip == "tpu-v4" else 4, "XLU": 2}
+    by_unit = bundles.predicted(bundles.call(f, args, out), args, chip)[1]
+    return {unit: n * slots.get(unit, 1) / REGISTERS for unit, n in by_unit.items()}
+
+
+@pytest.mark.parametrize("chip,f,types,vector,special", [
+    ("tpu-v5e", jnp.sin, [F32], 148, 0), ("tpu-v4", jnp.sin, [F32], 197, 0), ("tpu-v6e", jnp.sin, [F32], 96, 2),
+    ("tpu-v5e", jnp.exp, [F32], 2, 1), ("tpu-v4", jnp.exp, [F32], 2, 2), ("tpu-v5e", lax.div, [I32, I32], 326, 0),
+    ("tpu-v5e", jnp.add, [F32, F32], 1, 0), ("tpu-v4", jnp.multiply, [I32, I32], 33, 0), ("tpu-v6e", lax.erf, [F32], 1, 1)])
+def test_an_operation_costs_what_is_scheduled(chip, f, types, vector, special):
+    u = units(f, *types, chip=chip)
+    assert u["VPU"] == pytest.approx(vector, rel=1e-3)
+    assert u.get("EUP", 0) == pytest.approx(special, rel=1e-3)
+
+
+def test_a_division_by_what_is_known_once_is_a_multiplication():
+    plain = units(lambda a, b: a / b, F32, F32)["VPU"]
+    assert plain == pytest.approx(14, rel=1e-3)
+    assert units(lambda a: a / 30, F32)["VPU"] == pytest.approx(1, rel=1e-3)
+    by_rows = units(lambda a: a / jnp.sum(a, 1, keepdims=True), F32)["VPU"]
+    assert by_rows == pytest.approx(1 + 1 + 14 / (COLS / 128), rel=1e-3), "a sum, a product, and a division per row of registers"
+
+
+def test_narrow_elements_are_taken_apart_where_there_are_no_instructions_for_them():
+    half = REGISTERS / 2  # two elements in a word
+
+    def vector(f, *types, chip="tpu-v5e"):
+        return units(f, *types, chip=chip)["VPU"] * REGISTERS / half
+
+    assert vector(jnp.add, BF16, BF16) == pytest.approx(7, rel=1e-3)
+    assert vector(lambda a: a * a, BF16) == pytest.approx(5, rel=1e-3), "one operand is taken apart"
+    assert vector(lambda a: a + jnp.bfloat16(3), BF16) == pytest.approx(5, rel=1e-3), "a constant is not"
+    assert vector(jnp.add, BF16, BF16, chip="tpu-v6e") == pytest.approx(1, rel=1e-3)
+
+
+def test_what_lies_in_all_lanes_is_spread_for_nothing():
+    spread = units(lambda a, b: a + b, F32, F32, shapes=[(ROWS, COLS), (ROWS, 1)])
+    assert spread["XLU"] == pytest.approx(6.75 / (COLS / 128), rel=1e-3), "one column comes from memory"
+    left = units(lambda a: a + jnp.max(a, 1, keepdims=True), F32)
+    assert left["XLU"] == pytest.approx(5.62 / (COLS / 128), rel=1e-3), "the maximum alone"
+
+
+def test_whole_registers_change_places_by_their_names():
+    assert "XLU" not in units(lambda a: pltpu.roll(a, 256, 1), F32)
+    assert units(lambda a: pltpu.roll(a, 3, 1), F32)["XLU"] > 5
+    assert "XLU" not in units(lambda a: jnp.concatenate([a[8:], a[:8]], 0), F32)
+
+
+def test_an_approximate_reciprocal_costs_less():
+    from jax.experimental import pallas as pl
+
+    assert units(lambda a: pl.reciprocal(a, approx=True), F32)["VPU"] == pytest.approx(1, rel=1e-3)
+    assert units(lambda a: pl.reciprocal(a), F32)["VPU"] == pytest.approx(14, rel=1e-3)
+
+
+def test_schedules_of_kernels():
+    """Kernels that no constant comes from (docs/time.md has all of them)."""
+    for chip, found in bundles.errors(str(ROOT / "tests" / "truth" / "tpu_bundles.json")).items():
+        off = [abs(r[0]) for r in found]
+        assert len(off) == 90
+        assert statistics.median(off) < 0.14, (chip, off)
+        assert statistics.mean(off) < 0.21, (chip, off)

@@ -1,0 +1,233 @@
+"""What the TPU's compiler makes of an operation: instructions by unit, and the bundles that it schedules them in. With the package libtpu.
+
+    bundles.py table                 # hw_models/timing/tpu_instructions.csv: instructions per register, by operation and type
+    bundles.py rows --out FILE.json  # kernels of several operations (schedules.py): their bundles on each chip
+    bundles.py against FILE.json     # those against what is predicted; needs no libtpu (tests/truth/tpu_bundles.json)
+
+A kernel here is one block in VMEM, so that its schedule is straight and as long as it takes; what waits for copies around it is taken off. Of an
+operation two sizes are compiled: what the larger one takes more is its cost, without what is paid once. Nothing of libtpu is kept but these numbers.
+"""
+from __future__ import annotations
+
+import argparse
+import collections
+import csv
+import glob
+import json
+import os
+import pathlib
+import re
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DUMP = tempfile.TemporaryDirectory()
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ["LIBTPU_INIT_ARGS"] = f"--xla_jf_dump_to={DUMP.name} --xla_jf_dump_llo_text=true"
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+import pallasim  # noqa: E402
+import schedules  # noqa: E402
+from pallasim import _check, _emulate, _libtpu  # noqa: E402
+from pallasim._capture import jaxver  # noqa: E402
+from schedules import F32  # noqa: E402
+
+CHIPS = ("tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu-7x")
+UNITS = {"VALU": "valu", "EUP": "eup", "XLU": "xlu"}
+_SHORT = {"bfloat16": "bf16", "int32": "i32", "int16": "i16", "int8": "i8", "float32": "", "float8_e4m3fn": "f8"}
+
+
+def call(f: Callable[..., Any], args: list[Any], out: Any) -> Callable[..., Any]:
+    """One launch that computes f of whole arrays."""
+    def probe_kernel(*refs: Any) -> None:
+        refs[-1][...] = f(*[r[...] for r in refs[:-1]]).astype(refs[-1].dtype)
+
+    return lambda *a: pl.pallas_call(probe_kernel, out_shape=out, compiler_params=pltpu.CompilerParams(vmem_limit_bytes=32 << 20))(*a)
+
+
+def schedule(f: Callable[..., Any], args: list[Any], chip: str) -> dict[str, int] | str:
+    """Bundles, and instructions by unit; a string: why it is refused."""
+    for path in glob.glob(f"{DUMP.name}/*"):
+        os.remove(path)
+    with _emulate.emulate(chip):
+        closed = jax.make_jaxpr(f)(*args)
+        (eqn, axes), = _check.launches(jaxver.open_jaxpr(closed)[0])
+        answer = _libtpu.ask(eqn, axes, chip)
+    if not answer.accepted:
+        return answer.line
+    # Beside the kernel there is what begins and ends a program, and lays out its arrays.
+    path, = (p for p in glob.glob(f"{DUMP.name}/*final_hlo-static-per-bundle-utilization.txt") if "-launch" in os.path.basename(p))
+    lines = pathlib.Path(path).read_text().splitlines()
+    names = [name.strip() for name in lines[1].split(",")]
+    rows = [[int(x) for x in line.split()] for line in lines[4:] if line.strip()]
+    return {"bundles": len(rows), **{name: sum(row[i] for row in rows) for i, name in enumerate(names)}}
+
+
+# --- a table of operations --------------------------------------------------------------------------------------------
+_COLUMNS, _ROWS = 256, (64, 192)
+
+
+def registers(rows: int, dtypes: list[Any]) -> float:
+    """Of 8 x 128 words, of the widest of the types."""
+    return rows * _COLUMNS / 1024 * max(jnp.dtype(t).itemsize for t in dtypes) / 4
+
+
+def cost(f: Callable[..., Any], types: list[Any], chip: str) -> dict[str, float] | None:
+    """Instructions and bundles per register; None: it is refused."""
+    found = []
+    for rows in _ROWS:
+        args = [jax.ShapeDtypeStruct((rows, _COLUMNS), t) for t in types]
+        with _emulate.emulate(chip):
+            try:
+                out = jax.eval_shape(f, *args)
+            except Exception:
+                return None
+        try:
+            found.append((schedule(call(f, args, out), args, chip), registers(rows, [*types, out.dtype])))
+        except Exception:  # JAX refuses it
+            return None
+    (small, few), (large, many) = found
+    if isinstance(small, str) or isinstance(large, str):
+        return None
+    return {unit: (large[unit] - small[unit]) / (many - few) for unit in small}
+
+
+def effective(c: dict[str, float], of: str) -> dict[str, float]:
+    """What is charged to each unit. `of`: a kind of operation. What passes between lanes is waited for, and the unit of special functions takes one
+    register in several cycles on some chips: there the bundles count."""
+    r = {"valu": c["VALU"]}
+    memory = max(c["VLOAD"] / 3, c["VSTORE"])
+    if c["EUP"]:
+        r["eup"] = max(c["EUP"], c["bundles"] if c["bundles"] > 1.15 * max(c["VALU"] / 4, memory, c["EUP"]) and c["VALU"] <= 7 else 0)
+    if of == "lanes":
+        r["xlu"] = 2 * c["bundles"]  # of two units (scaling-book)
+    return r
+
+
+def table(path: pathlib.Path, only: str) -> None:
+    """only: a regular expression of names; what the file says of the others stays."""
+    counted: dict[tuple[str, str, str], dict[str, float]] = collections.defaultdict(dict)
+    if only:
+        for r in csv.DictReader(path.open(encoding="utf-8")):
+            counted[r["operation"], r["type"], r["unit"]] = {c: float(r[c]) for c in CHIPS if r[c]}
+    for chip in CHIPS:
+        for p in schedules.operations():
+            if not re.search(only, p.name):
+                continue
+            c = cost(p.f, p.types, chip)
+            if c is None:
+                continue
+            of = {u: v - p.without.get(u, 0) - sum(counted[(o, t, u)].get(chip, 0) for o, t in p.minus) for u, v in effective(c, p.kind).items()}
+            for unit, n in of.items():
+                if n > 0.01 or unit == "valu":
+                    counted[(p.name, p.suffix, unit)][chip] = round(max(n, 0) * p.scale, 2)
+        print(chip, flush=True)
+    with open(path, "w", encoding="utf-8") as out:
+        print("operation,type,unit," + ",".join(CHIPS), file=out)
+        for (name, suffix, unit), by_chip in sorted(counted.items()):
+            if unit == "valu" or any(by_chip.values()):
+                print(f"{name},{suffix},{unit}," + ",".join(f"{by_chip[c]:g}" if c in by_chip else "" for c in CHIPS), file=out)
+
+
+# --- whole kernels ----------------------------------------------------------------------------------------------------
+def kernels() -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
+    for name, f, args in schedules.kernels():
+        try:
+            yield name, call(f, args, jax.eval_shape(f, *args)), args
+        except Exception as e:
+            print(name, type(e).__name__, str(e)[:100])
+
+
+def around(args: list[Any], chip: str) -> int:
+    """Bundles of a launch with so many operands that does nothing: it waits for its copies, and for the one back."""
+    def nothing_kernel(*refs: Any) -> None:
+        pass
+
+    one = jax.ShapeDtypeStruct((8, 128), F32)
+    s = schedule(lambda *a: pl.pallas_call(nothing_kernel, out_shape=one)(*a), [one] * len(args), chip)
+    assert isinstance(s, dict), s
+    return s["bundles"]
+
+
+def rows(path: str) -> None:
+    found = []
+    for chip in CHIPS:
+        empty: dict[int, int] = {}
+        for name, f, args in kernels():
+            try:
+                s = schedule(f, args, chip)
+            except Exception as e:
+                s = f"{type(e).__name__}: {str(e).splitlines()[0][:100]}"
+            if isinstance(s, str):
+                print(chip, name, s[:140], flush=True)
+                continue
+            if len(args) not in empty:
+                empty[len(args)] = around(args, chip)
+            found.append({"kernel": name, "chip": chip, "around": empty[len(args)], **{k.lower(): v for k, v in s.items() if v}})
+        print(chip, len(found), flush=True)
+    pathlib.Path(path).write_text("[\n" + ",\n".join(json.dumps(r) for r in found) + "\n]\n", encoding="utf-8")
+
+
+_UNITS = ("VPU", "EUP", "XLU", "MXU", "VMEM loads", "VMEM stores", "scalar core")
+
+
+def predicted(f: Callable[..., Any], args: list[Any], chip: str) -> tuple[float, dict[str, float]]:
+    """Bundles of one core as they are predicted, and by unit."""
+    with _emulate.emulate(chip):
+        launch, = pallasim.predict(f, *args, chip=chip, sensitivity=False)
+    clock = next(x.value for x in launch.figures if x.name == "clock")
+    return sum(c.seconds for c in launch.critical if c.name in _UNITS) * clock, {b.name: b.seconds * clock for b in launch.bounds if b.name in _UNITS}
+
+
+def errors(path: str, every: int = 1) -> dict[str, list[tuple[float, str, float, dict[str, float], dict[str, Any]]]]:
+    """By chip, of every n-th kernel: how far the prediction is off, which kernel, its bundles, those predicted by unit, the row of the file."""
+    measured = {(r["kernel"], r["chip"]): r for r in json.loads(pathlib.Path(path).read_text(encoding="utf-8"))}
+    found: dict[str, list[Any]] = collections.defaultdict(list)
+    for name, f, args in list(kernels())[::every]:
+        for chip in CHIPS:
+            row = measured.get((name, chip))
+            if row is None:
+                continue
+            bundles, by_unit = predicted(f, args, chip)
+            took = row["bundles"] - row["around"]
+            found[chip].append((bundles / took - 1, name, took, by_unit, row))
+    return found
+
+
+def against(path: str, verbose: bool) -> None:
+    for chip, rows_ in errors(path).items():
+        for error, name, took, by_unit, row in rows_ if verbose else ():
+            units = " ".join(f"{u} {n:.0f}" for u, n in sorted(by_unit.items(), key=lambda x: -x[1]) if n > 1)
+            print(f"{chip:8} {name:34} {took:7} bundles, predicted {100 * error:+6.1f} %  ({units}; {row.get('valu', 0)} VALU)")
+        e = [r[0] for r in rows_]
+        worst = max(rows_, key=lambda r: abs(r[0]))
+        print(f"| {chip} | {len(e)} | {100 * statistics.mean(map(abs, e)):.1f} % | {100 * statistics.median(map(abs, e)):.1f} % | "
+              f"{100 * statistics.mean(e):+.1f} % | {worst[1]} {100 * worst[0]:+.0f} % |")
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("what", choices=("table", "rows", "against"))
+    p.add_argument("file", nargs="?")
+    p.add_argument("--out", default="")
+    p.add_argument("--only", default="", help="operations whose names have this regular expression")
+    p.add_argument("--verbose", action="store_true")
+    o = p.parse_args()
+    if o.what == "table":
+        table(pathlib.Path(o.out) if o.out else ROOT / "hw_models" / "timing" / "tpu_instructions.csv", o.only)
+    elif o.what == "rows":
+        rows(o.out)
+    else:
+        against(o.file, o.verbose)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
