@@ -69,6 +69,9 @@ def test_whole_registers_change_places_by_their_names():
     assert "XLU" not in units(lambda a: pltpu.roll(a, 256, 1), F32)
     assert units(lambda a: pltpu.roll(a, 3, 1), F32)["XLU"] > 5
     assert "XLU" not in units(lambda a: jnp.concatenate([a[8:], a[:8]], 0), F32)
+    assert "XLU" not in units(lambda a: jnp.concatenate([a[:, 128:], a[:, :128]], 1), F32)
+    assert units(lambda a: jnp.concatenate([a[:, 64:], a[:, :64]], 1), F32)["XLU"] > 5
+    assert "XLU" not in units(lambda a, b: a + jnp.tile(b, (1, COLS // 128)), F32, F32, shapes=[(ROWS, COLS), (ROWS, 128)])
 
 
 def test_an_approximate_reciprocal_costs_less():

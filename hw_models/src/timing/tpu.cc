@@ -170,6 +170,26 @@ class Tpu : public CostModel {
     return t ? suffix_of(t->dtype) : "";
   }
 
+  // Whether whole registers change places, which takes nothing but other names.
+  bool keeps_registers(const ir::Op& op, const ir::Graph& g, bool lanes) const {
+    using enum ir::OpCode;
+    const auto whole = [&](size_t i) {
+      const ir::Type* t = operand_type(op, g, i);
+      return t && lanes_of(t) % p_.lanes == 0;
+    };
+    bool all = true;
+    for (size_t i = 0; i < op.operands.size(); ++i) all = all && whole(i);
+    switch (op.code) {
+      case concatenate:
+      case stack: return !lanes || all;
+      case tile:
+      case repeat: return whole(0);
+      case transpose: return keeps_tiles(op);
+      case roll: return lanes && facts_.number(g, op.operands[1], 1) % p_.lanes == 0;
+      default: return false;
+    }
+  }
+
   static bool keeps_tiles(const ir::Op& transpose) {
     const ir::Attr* perm = transpose.attr("perm");
     const auto rank = perm ? static_cast<int64_t>(perm->items.size()) : 0;
@@ -232,9 +252,7 @@ class Tpu : public CostModel {
     const ir::Type* out = result_type(op, g);
     const bool lanes = goes_along_lanes(op, *out, "axis");
     const std::string name(ir::name(op.code));
-    // Whole registers change places by their numbers.
-    if (op.code == ir::OpCode::concatenate ? !lanes : op.code == ir::OpCode::transpose && keeps_tiles(op)) return w;
-    if (op.code == ir::OpCode::roll && lanes && facts_.number(g, op.operands[1], 1) % p_.lanes == 0) return w;
+    if (keeps_registers(op, g, lanes)) return w;
     const Counted c = counted(name + (lanes ? "_lanes" : ""), suffix_of(op, g));
     if (c.known) charge(w, c, registers);
     else busy(w, Unit::Cross) = registers * cycle_ / f_("xlu_slots");
