@@ -440,7 +440,7 @@ ELSEWHERE = {
     "PS-BUG-004": "a mistake of Pallasim",
     "PS-CLU-001": "more clusters than a chip holds: test_peers.py", "PS-CLU-002": "test_peers.py",
     "PS-DEV-001": "ten seconds until a device is missed; it has the line of the launch",
-    "PS-DEV-002": "test_neighbours.py", "PS-SEM-003": "test_neighbours.py",
+    "PS-OUT-003": "test_running_stores.py", "PS-DEV-002": "test_neighbours.py", "PS-SEM-003": "test_neighbours.py",
     "PS-DMA-001": "needs an extent that is known at run time only, which JAX's own copies do not have",
     "PS-INT-001": "Ctrl-C",
     "PS-LIVE-001": "after a thousand million steps", "PS-LIVE-003": "after millions of steps of a whole chip's programs",

@@ -176,3 +176,34 @@ def test_a_copy_of_a_kernel_without_checks_is_a_finding():
     assert (finding.code, finding.severity) == ("PS-OOB-001", "warning") and "8 elements from 28" in finding.report
     run(detect_races=True)
     assert [f.code for f in pallasim.findings()][0] == "PS-UNINIT-003"
+
+
+@pytest.mark.parametrize("rows_counted_otherwise", [False, True])
+@pytest.mark.parametrize("checks", [False, True])
+def test_a_copy_may_name_the_padding_of_tiles(rows_counted_otherwise, checks):
+    """200 columns lie in two tiles of 128. What a copy takes beyond them is outside, and the reshape of rows leaves the columns where they are."""
+    def kernel(i_ref, x_ref, o_ref, sem):
+        x = x_ref.reshape(2, 8, 200).at[1] if rows_counted_otherwise else x_ref.at[pl.ds(8, 8)]
+        copy = pltpu.make_async_copy(x.at[:, pl.ds(i_ref[0], 128)], o_ref, sem)
+        copy.start()
+        copy.wait()
+
+    def run(begin, **options):
+        with pallasim.emulate("tpu-v5e", **options):
+            return np.asarray(pl.pallas_call(kernel, in_specs=[SMEM, pl.BlockSpec(memory_space=pl.ANY)], out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+                                             scratch_shapes=[pltpu.SemaphoreType.DMA], compiler_params=pltpu.CompilerParams(disable_bounds_checks=not checks))(
+                                                 jnp.array([begin], jnp.int32), x))
+
+    x = np.arange(16 * 200, dtype=np.float32).reshape(16, 200)
+    pallasim.findings()
+    got = run(128)
+    np.testing.assert_array_equal(got[:, :72], x[8:, 128:])
+    assert np.isnan(got[:, 72:]).all() and pallasim.findings() == []
+    np.testing.assert_array_equal(run(128, out_of_bounds="error")[:, :72], x[8:, 128:])
+    if checks:
+        with pytest.raises(pallasim.KernelError, match="128 elements from 256"):
+            run(256)
+    else:
+        run(256)
+        (finding,) = pallasim.findings()
+        assert (finding.code, finding.severity) == ("PS-OOB-001", "warning") and "128 elements from 256" in finding.report

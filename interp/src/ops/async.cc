@@ -371,7 +371,7 @@ const Step* valid_extent(Thread& t, const Step* s) {
                                                       : t.slot<int32_t>(p.start_slot);
   const int64_t size = p.size_slot == Addr::kNoSlot ? p.size : t.slot<int64_t>(p.size_slot);
   t.slot<int64_t>(s->dst) = std::max<int64_t>(0, std::min(extent - start, size));
-  if (p.noted.extent > 0 && size > 0 && (start < 0 || size > extent - start))
+  if (p.noted.extent > 0 && size > 0 && (start < 0 || size > extent - start + p.noted.padding))
     note_outside(t, s, p, start, size, extent);
   return s + 1;
 }

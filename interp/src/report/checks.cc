@@ -16,7 +16,8 @@ Checks::Detectors::Detectors(const Plan& plan, const Options& o, size_t devices,
       aliases(plan),
       lanes(plan),
       races(plan, devices, o, instances),
-      neighbours() {}
+      neighbours(),
+      running(plan) {}
 
 Checks::Checks(const Plan& plan, const Options& o, size_t devices)
     : all_(plan, o, devices, instances_), detectors_{&all_.traffic} {
@@ -31,6 +32,7 @@ Checks::Checks(const Plan& plan, const Options& o, size_t devices)
   if (!all_.lanes.empty()) detectors_.push_back(&all_.lanes);
   if (!all_.races.empty()) detectors_.push_back(&all_.races);
   if (devices > 1 || plan.threads.count > 1) detectors_.push_back(&all_.neighbours);
+  if (!all_.running.empty()) detectors_.push_back(&all_.running);
 }
 
 std::shared_ptr<const void> Checks::state() const { return std::make_shared<const Detectors>(all_); }

@@ -8,6 +8,7 @@
 #include "neighbour_detector.h"
 #include "pipeline_detector.h"
 #include "race_detector.h"
+#include "running_detector.h"
 
 namespace pallasim::interp {
 
@@ -52,6 +53,7 @@ class Checks : public Observer {
     LaneDetector lanes;
     RaceDetector races;
     NeighbourDetector neighbours;
+    RunningDetector running;
   };
   Instances instances_;
   Detectors all_;

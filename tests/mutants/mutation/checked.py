@@ -22,13 +22,13 @@ class Said:
     seed: int | None = None
 
 
-def check(path: pathlib.Path, seed: int | None = None, **options: Any) -> list[Said]:
-    """All findings of a checked run, the error that stopped it included, in their order."""
+def check(path: pathlib.Path, seed: int | None = None, data: int = 0, **options: Any) -> list[Said]:
+    """All findings of a checked run on the inputs number `data`, the error that stopped it included, in their order."""
     program = load(path)
     pallasim.findings()
     error = None
     try:
-        program.run(0, detect_races=True, random_seed=seed, **options)
+        program.run(data, detect_races=True, random_seed=seed, **options)
     except pallasim.KernelError as e:
         error = e.finding
     found = pallasim.findings()
@@ -42,10 +42,10 @@ def said(f: pallasim.Finding, path: pathlib.Path, lines: tuple[int, ...], seed: 
     return Said(f.code, f.severity, callers[0] if callers else 0, lines, f.message, seed)
 
 
-def check_all(path: pathlib.Path) -> list[Said]:
-    """Of an ordinary schedule; where that has nothing but notes, of two others."""
-    for seed in (None, 1, 2):
-        found = check(path, seed)
+def check_all(path: pathlib.Path, data: int = 0) -> list[Said]:
+    """Of an ordinary schedule; where that has nothing but notes, of two others, and on the inputs number `data`."""
+    for seed, inputs in ((None, 0), (1, 0), (2, 0), *([(None, data)] if data else [])):
+        found = check(path, seed, inputs)
         if any(s.severity != "note" for s in found):
             break
     return found

@@ -15,7 +15,7 @@ def expected(mutant: Mutant, seen: tuple[int, ...] = (), code: str = "") -> set[
     * for a change in a kernel's body, the lines that use an object which the changed statement names. A wait that is missing shows where both ends
       of its copy are used; an index that is wrong where its value goes. What semaphores and barriers order may be any line of the bodies.
     * for a change in the call (a spec, a count, an alias), any line of the bodies, but no other line of the call;
-    * of undefined data (`code`), the lines that it goes through; of an output that is not written, those that say what is returned.
+    * of undefined data (`code`), the lines that it goes through; of an output that is not written, those that say what is returned (`_of_outputs`).
     """
     source = Source(mutant.source)
     outside = NOT_THE_KERNEL | {"run"}
@@ -23,14 +23,22 @@ def expected(mutant: Mutant, seen: tuple[int, ...] = (), code: str = "") -> set[
     inside = {line for b in bodies for line in range(b.lineno, b.end_lineno + 1)}
     lines = set(mutant.lines) | set(seen)
     if code.startswith("PS-OUT"):
-        lines |= {k.value.lineno for n in ast.walk(source.tree) if isinstance(n, ast.Call) for k in n.keywords if k.arg in OUTPUTS}
-        lines |= {n.args[1].lineno for n in ast.walk(source.tree) if called(n) == "kernel" and isinstance(n, ast.Call) and len(n.args) > 1}
+        lines |= _of_outputs(source)
     if not inside & set(mutant.lines) or mutant.synchronises and _orders_all(mutant.about):
         return lines | inside
     names = _related(source, mutant)
     if code.startswith("PS-UNINIT"):
         names = _made_of(source, names)
     return lines | _using(source, names) & inside
+
+
+def _of_outputs(source: Source) -> set[int]:
+    """Lines that say what is returned: the arguments that do, and where a name that stands in one got its value."""
+    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call)]
+    said = [k.value for n in calls for k in n.keywords if k.arg in OUTPUTS] + [n.args[1] for n in calls if called(n) == "kernel" and len(n.args) > 1]
+    names = {name for s in said for name in _names(s)}
+    given = [n for n in ast.walk(source.tree) if isinstance(n, ast.Assign) and any(getattr(t, "id", "") in names for t in n.targets)]
+    return {n.lineno for n in [*said, *given]}
 
 
 def _orders_all(statement: str) -> bool:

@@ -33,12 +33,14 @@ LEFT_BEHIND = ("PS-SEM", "PS-BAR")
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """`kind` and why; `lines`: of the mutant, where the order of two steps decided, or where it stopped. `schedules`: that were run."""
+    """`kind` and why; `lines`: of the mutant, where the order of two steps decided, or where it stopped. `schedules`: that were run. `input`: the number of
+    the one that shows it."""
 
     kind: str
     why: str = ""
     lines: tuple[int, ...] = ()
     schedules: int = 0
+    input: int = 0
 
 
 class Faulty(Exception):
@@ -56,6 +58,7 @@ class Program:
     path: pathlib.Path
     module: ModuleType
     ran: int = 0
+    input: int = 0  # that was recorded or explored last
 
     @property
     def machine(self) -> str:
@@ -74,6 +77,7 @@ class Program:
         with pallasim.emulate(self.machine, findings="collect", progress=False, **LIMITS):
             f = jax.jit(self.module.run)
             for seed in seeds:
+                self.input = seed
                 with _capsule.Recording() as recording:
                     results.append([np.asarray(x) for x in jax.tree.leaves(jax.block_until_ready(f(*self.inputs(seed))))])
                 launches.append(recording.launches)
@@ -131,7 +135,7 @@ def judge(path: pathlib.Path, synchronises: bool, original: list[list[np.ndarray
         _one_input(program, launches[0], results[0])
         same = _all_inputs(program, original)
     except Faulty as e:
-        return Verdict("faulty", str(e), e.lines, program.ran)
+        return Verdict("faulty", str(e), e.lines, program.ran, program.input)
     if not same:
         return Verdict("other", "", (), program.ran)
     return Verdict("hidden" if synchronises else "equal", "", (), program.ran)
@@ -162,7 +166,7 @@ def _all_inputs(program: Program, original: list[list[np.ndarray]]) -> bool:
         raise Faulty(f"stops for another input: {e.finding.code} {e.finding.message}", program.lines(e.finding.site)) from e
     n, left = 10, SECONDS
     for i, each in enumerate(launches[1:]):
-        begin = time.perf_counter()
+        begin, program.input = time.perf_counter(), 1 + i
         program.explore(each, n, "random", seed=2 + i)
         spent = time.perf_counter() - begin
         left -= spent

@@ -31,7 +31,7 @@ def mutant(name: str, directory: pathlib.Path, classify: bool) -> dict[str, Any]
     begin = time.perf_counter()
     verdict = outcomes.judge(path, m.synchronises, original(m.kernel)) if classify else outcomes.Verdict("unknown")
     judged = time.perf_counter()
-    found = [] if verdict.kind in ("stillborn", "refused") else checked.check_all(path)
+    found = [] if verdict.kind in ("stillborn", "refused") else checked.check_all(path, verdict.input)
     return {"name": name, "verdict": dataclasses.asdict(verdict), "said": [dataclasses.asdict(s) for s in found],
             "seconds": [round(judged - begin, 2), round(time.perf_counter() - judged, 2)]}
 

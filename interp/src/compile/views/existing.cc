@@ -30,7 +30,8 @@ uint32_t known(const std::vector<uint32_t>& slots, size_t d) { return slots.empt
 }  // namespace
 
 uint32_t valid_slot(Emitter& e, const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size,
-                    uint32_t size_slot, std::optional<ValidPayload::Notes> notes, const std::vector<uint32_t>& sizes) {
+                    uint32_t size_slot, std::optional<ValidPayload::Notes> notes, int64_t named,
+                    const std::vector<uint32_t>& sizes) {
   const uint32_t partial = known(ref.ref().valid, d);
   const bool padded = term ? term->padding > 0 : !ref.ref().padding.empty() && ref.ref().padding[d] > 0;
   if (partial == Addr::kNoSlot && (!padded || (!term && start + size <= ref.dims[d]))) return Addr::kNoSlot;
@@ -39,6 +40,7 @@ uint32_t valid_slot(Emitter& e, const Val& ref, size_t d, const IndexTerm* term,
   p.size_slot = size_slot;
   if (notes && term) {
     p.notes = *notes, p.noted = *term, p.sizes = sizes;
+    p.noted.padding = named;
     p.ref = ref.memory().name, p.shape = ref.dims;
   }
   return emit(e, std::move(p));

@@ -236,7 +236,7 @@ void Follower::select(const ir::view::Index& index) {
   Val& r = out_.ref;
   std::vector<IndexTerm> terms;
   std::vector<ir::ValueId> starts;  // of the terms, where all are values of the kernel
-  std::vector<int64_t> dims, strides;
+  std::vector<int64_t> dims, strides, padding;
   std::vector<uint32_t> extents, valid, before;
   for (size_t i = 0; i < index.entries.size(); ++i) {
     const Entry& d = index.entries[i];
@@ -244,6 +244,9 @@ void Follower::select(const ir::view::Index& index) {
     const Exists exists = select_dim(d, i, &terms, p);
     if (d.start.is_operand()) starts.push_back(op_.operands[static_cast<size_t>(d.start.operand)]);
     if (d.is_slice()) {
+      const bool whole = p.slot == Addr::kNoSlot && p.start == 0 && p.step == 1 && p.size_slot == Addr::kNoSlot &&
+                         p.count == r.dims[i] && !r.ref().padding.empty();
+      padding.push_back(whole ? r.ref().padding[i] : 0);
       dims.push_back(p.count), strides.push_back(r.memory().strides[i] * p.step), extents.push_back(p.size_slot);
       valid.push_back(exists.valid), before.push_back(exists.before);
       continue;
@@ -261,7 +264,9 @@ void Follower::select(const ir::view::Index& index) {
   r.ref().extents = none(extents) ? std::vector<uint32_t>() : std::move(extents);
   r.ref().valid = none(valid) ? std::vector<uint32_t>() : std::move(valid);
   r.ref().before = none(before) ? std::vector<uint32_t>() : std::move(before);
-  r.ref().padding.clear();
+  r.ref().padding = std::any_of(padding.begin(), padding.end(), [](int64_t n) { return n > 0; })
+                        ? std::move(padding)
+                        : std::vector<int64_t>();
 }
 
 // The slots that say how much of the dimension exists.
@@ -271,11 +276,11 @@ Follower::Exists Follower::select_dim(const Entry& d, size_t dim, std::vector<In
   const int64_t bytes = r.memory().strides[dim] * (r.ref().semaphore >= 0 ? 1 : ir::byte_size(r.dtype));
   const IndexTerm* term = nullptr;
   const bool reads_on = use_ == ViewUse::Copy && copies_read_on(e_);
+  const bool padded = moves() && !box() && !r.ref().padding.empty() &&
+                      (d.is_slice() ? p.step == 1 : e_.options().padding == Options::Padding::All);
+  const int64_t named = padded ? r.ref().padding[dim] : 0;
   if (p.slot != Addr::kNoSlot) {
-    const bool padded = moves() && !r.ref().padding.empty() &&
-                        (d.is_slice() ? p.step == 1 : e_.options().padding == Options::Padding::All);
-    const bool boundless = box() || reads_on;
-    const int64_t pad = boundless ? kBoundless : padded ? r.ref().padding[dim] : 0;
+    const int64_t pad = box() || reads_on ? kBoundless : named;
     terms->push_back({p.slot, p.wide, bytes, r.dims[dim] + pad - 1 - std::max<int64_t>(p.span(), 0),
                       static_cast<int>(dim), r.dims[dim], p.count, p.size_slot, pad, box() ? -kBoundless : 0,
                       extent_slot(dim), std::max<int64_t>(p.span(), 0) + 1});
@@ -288,7 +293,7 @@ Follower::Exists Follower::select_dim(const Entry& d, size_t dim, std::vector<In
   std::optional<Notes> notes;
   if (reads_on && !none_.known) notes = Notes::ReadsOn;
   if (box() && !none_.known && e_.options().out_of_bounds != Options::Oob::Machine) notes = Notes::Box;
-  return {valid_slot(e_, r, dim, term, p.start, p.count, p.size_slot, notes, none_.sizes),
+  return {valid_slot(e_, r, dim, term, p.start, p.count, p.size_slot, notes, named, none_.sizes),
           box() ? before_slot(e_, r, dim, term, p.start, p.count) : Addr::kNoSlot};
 }
 
@@ -381,14 +386,20 @@ void Follower::operator()(const ir::view::Reshape& t) {
   Val& r = out_.ref;
   if (!r.ref().extents.empty() || !r.ref().valid.empty() || !r.ref().before.empty())
     refuse("reshape of a ref whose extent is known at run time only");
-  r.ref().padding.clear();
   std::vector<int64_t> to;
   for (const ir::Dim& d : t.dims) to.push_back(d.size);
+  std::vector<int64_t> padding = std::move(r.ref().padding);
+  r.ref().padding.clear();
   if (std::optional<std::vector<int64_t>> strides = same_but_for_ones(r, to)) {
     r.memory().strides = std::move(*strides);
   } else {
     if (!is_dense(r) && !stays_put()) r = see_through(e_, op_, r, r.dtype, to);
     r.memory().strides = dense_strides(to);
+  }
+  // Rows that are counted otherwise end where they did.
+  if (!padding.empty() && padding.back() > 0 && !to.empty() && to.back() == r.dims.back() && !r.ref().through) {
+    r.ref().padding.assign(to.size(), 0);
+    r.ref().padding.back() = padding.back();
   }
   r.dims = std::move(to);
 }
