@@ -56,6 +56,17 @@ class Checks : public Observer {
   Instances instances_;
   Detectors all_;
   std::vector<Detector*> detectors_;  // those in use
+  // A step that comes again and again to single elements of a place of which detectors have nothing more to learn.
+  struct Quiet {
+    int32_t thread = -1, instance = -1;
+    uint32_t buffer = 0;
+    bool write = false;
+    int64_t looks = 0;
+    WriteDetector::Settled settled;
+  };
+  bool is_quiet(const Access&);
+  void learn(Seen&);
+  std::vector<Quiet> quiet_;  // by step; empty: other detectors are in use
   Execution* ex_ = nullptr;
 };
 
