@@ -7,6 +7,10 @@
 
 namespace pallasim::interp {
 
+namespace {
+constexpr size_t kQuiet = 128;
+}
+
 Checks::Detectors::Detectors(const Plan& plan, const Options& o, size_t devices, Instances& instances)
     : traffic(plan),
       claims(plan, o, instances),
@@ -32,10 +36,10 @@ Checks::Checks(const Plan& plan, const Options& o, size_t devices)
   if (!all_.lanes.empty()) detectors_.push_back(&all_.lanes);
   if (!all_.races.empty()) detectors_.push_back(&all_.races);
   if (devices > 1 || plan.threads.count > 1) detectors_.push_back(&all_.neighbours);
-  const auto learns = [&](const Detector* d) {
+  const auto remembers = [&](const Detector* d) {
     return d == &all_.claims || d == &all_.aliases || d == &all_.lanes || d == &all_.races;
   };
-  if (std::none_of(detectors_.begin(), detectors_.end(), learns)) quiet_.resize(plan.steps.size());
+  if (std::none_of(detectors_.begin(), detectors_.end(), remembers)) quiet_.resize(kQuiet);
 }
 
 std::shared_ptr<const void> Checks::state() const { return std::make_shared<const Detectors>(all_); }
@@ -57,10 +61,16 @@ void Checks::attach(Execution& ex, std::vector<Observer*>* observers) {
 }
 
 bool Checks::is_quiet(const Access& a) {
-  const Quiet& q = quiet_[static_cast<size_t>(a.step)];
-  const memory::shadow::Range bytes = q.settled.bytes;
-  if (q.thread != a.thread || q.buffer != a.buffer || q.write != a.write || a.owner >= 0 || a.internal || a.unwritten ||
-      a.offset < bytes.begin || a.offset + a.element_bytes > bytes.end || !all_.writes.holds(q.settled) ||
+  const Quiet& q = quiet(a);
+  if (q.step != a.step || q.thread != a.thread || q.buffer != a.buffer || q.write != a.write || a.owner >= 0 ||
+      a.internal || a.unwritten)
+    return false;
+  int64_t begin = a.offset, end = a.offset + a.element_bytes;
+  for (int d = 0; d < a.rank; ++d) {
+    const int64_t more = (a.dims[d] - 1) * a.strides[d] * a.element_bytes;
+    (more < 0 ? begin : end) += more;
+  }
+  if (begin < q.settled.bytes.begin || end > q.settled.bytes.end || !all_.writes.holds(q.settled) ||
       !all_.flights.idle() || !all_.definedness.all_defined(q.instance, q.buffer))
     return false;
   all_.traffic.count(a);
@@ -71,21 +81,22 @@ bool Checks::is_quiet(const Access& a) {
 // Ever more rarely: a step may come to another place each time.
 void Checks::learn(Seen& seen) {
   const Access& a = seen.access;
-  Quiet& q = quiet_[static_cast<size_t>(a.step)];
+  Quiet& q = quiet(a);
   if (const int64_t n = ++q.looks; (n & (n - 1)) != 0) return;
-  if (a.owner >= 0 || ex_->threads[static_cast<size_t>(a.thread)].parent >= 0) return;  // others get parents anew
-  q.thread = a.thread, q.instance = seen.instance(), q.buffer = a.buffer, q.write = a.write;
+  if (a.owner >= 0 || a.internal || ex_->threads[static_cast<size_t>(a.thread)].parent >= 0)
+    return;  // others get parents anew
+  q.step = a.step, q.thread = a.thread, q.instance = seen.instance(), q.buffer = a.buffer, q.write = a.write;
   q.settled = all_.writes.settled(q.instance, a);
 }
 
 // What the compiler made for itself is for those who ask for it.
 void Checks::on_access(const Access& a) {
-  const bool element = a.rank == 0 && !quiet_.empty();
-  if (element && is_quiet(a)) return;
+  const bool learns = !quiet_.empty();
+  if (learns && is_quiet(a)) return;
   Seen seen(*ex_, a, instances_);
   for (Detector* d : detectors_)
     if (!a.internal || d->wants() & kInternal) d->see(seen);
-  if (element) learn(seen);
+  if (learns) learn(seen);
 }
 
 std::vector<ir::Diagnostic> Checks::news(std::vector<size_t>* seen) const {
