@@ -145,8 +145,10 @@ static const Step* store_scalar(Thread& t, const Step* s) {
 static void element_box(Thread& t, const Step& s, const ScalarAccess& p, bool write, Boxes& out) {
   const uint32_t buffer = p.addr.buffer;
   if (buffer < kTempBuffer || !out.wants(buffer)) return;
-  if (const std::byte* const at = scalar_address(t, &s, p))
-    out.element_at({buffer, Addr::kNoSlot, at - t.bases[buffer], p.addr.loc}, p.bytes, write);
+  const std::byte* const at = scalar_address(t, &s, p);
+  if (!at) return;
+  const int64_t offset = at - t.bases[buffer];
+  out.element_at({buffer, Addr::kNoSlot, offset, p.addr.loc}, p.bytes, write);
 }
 void load_scalar_footprint(Thread& t, const Step& s, Boxes& out) {
   element_box(t, s, payload<Kind::load_scalar>(s), false, out);
