@@ -45,6 +45,21 @@ void Boxes::add(const Addr& a, Dims dims, Dims strides, int bytes, const How& ho
   box(access);
 }
 
+void Boxes::element_at(const Addr& a, int bytes, bool write) {
+  if (t_.exec->plan->memory.is_alias(a.buffer)) return element(a, bytes, {.write = write});
+  const Access access{.thread = t_.index,
+                      .buffer = a.buffer,
+                      .write = write,
+                      .offset = a.offset,
+                      .dims = nullptr,
+                      .strides = nullptr,
+                      .rank = 0,
+                      .element_bytes = bytes,
+                      .step = s_.id,
+                      .loc = a.loc >= 0 ? a.loc : line()};
+  box(access);
+}
+
 void ChosenElements::append(int64_t offset, int bytes) {
   if (count_ > 0 && bytes == bytes_ && offset == row_ + count_ * bytes) {
     ++count_;

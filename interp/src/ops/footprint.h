@@ -30,6 +30,8 @@ class Boxes {
   };
   void add(const Addr&, Dims dims, Dims strides, int bytes, const How&);
   void element(const Addr& a, int bytes, const How& how) { add(a, {}, {}, bytes, how); }
+  // Of a buffer that is wanted, at a place that is known.
+  void element_at(const Addr& a, int bytes, bool write);
   int32_t owner(const memory::Place& p) const { return t_.exec->thread_of(p); }
   virtual bool wants(uint32_t /*buffer*/) const { return true; }
   virtual bool wants_internal() const { return true; }

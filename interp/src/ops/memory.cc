@@ -143,13 +143,12 @@ static const Step* store_scalar(Thread& t, const Step* s) {
 }
 
 static void element_box(Thread& t, const Step& s, const ScalarAccess& p, bool write, Boxes& out) {
-  Addr a = p.addr;
-  if (a.buffer < kTempBuffer || !out.wants(a.buffer)) return;
+  const uint32_t buffer = p.addr.buffer;
+  if (buffer < kTempBuffer || !out.wants(buffer)) return;
   const std::byte* const at = scalar_address(t, &s, p);
   if (!at) return;
-  a.offset = at - t.bases[a.buffer];
-  a.dyn = Addr::kNoSlot;
-  out.element(a, p.bytes, {.write = write});
+  const int64_t offset = at - t.bases[buffer];
+  out.element_at({buffer, Addr::kNoSlot, offset, p.addr.loc}, p.bytes, write);
 }
 void load_scalar_footprint(Thread& t, const Step& s, Boxes& out) {
   element_box(t, s, payload<Kind::load_scalar>(s), false, out);

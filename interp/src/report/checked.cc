@@ -91,8 +91,9 @@ void TrafficDetector::finish(std::vector<ir::Diagnostic>&) {
     if (which.second->is_output) write_back(*which.second, place);
 }
 
-void TrafficDetector::see(Seen& seen) {
-  const Access& a = seen.access;
+void TrafficDetector::see(Seen& seen) { count(seen.access); }
+
+void TrafficDetector::count(const Access& a) {
   if (a.unwritten) return;
   size_t i = a.buffer - kFirstOperandBuffer;
   if (a.buffer == kTempBuffer) {

@@ -23,6 +23,7 @@ struct TrafficDetector : Detector {
   void on_launch(const LaunchEvent&) override;
   void on_window(const WindowEvent&) override;
   void finish(std::vector<ir::Diagnostic>&) override;
+  void count(const Access&);
   std::vector<Traffic> traffic;
 
  private:
@@ -115,6 +116,8 @@ class AliasDetector : public Detector {
 
 // What was written: outputs that stay as they were, and reads of memory that nobody wrote.
 class WriteDetector : public Detector {
+  struct Part;
+
  public:
   // `claims`: may be null. Reads of memory that nobody wrote are told of where `definedness` says that they were used.
   WriteDetector(const Plan& plan, Instances& instances, ClaimDetector* claims, const DefinednessDetector& definedness)
@@ -131,6 +134,18 @@ class WriteDetector : public Detector {
   void finish(std::vector<ir::Diagnostic>&) override;
   size_t found() const override { return unset_.size(); }
   ir::Diagnostic found(size_t n) const override;
+  // Bytes around an element of which accesses to single elements say no more than who wrote. They stay so while
+  // holds().
+  struct Settled {
+    memory::shadow::Range bytes;
+    Part* part = nullptr;
+    int64_t as_of = -1;
+  };
+  Settled settled(int32_t instance, const Access&);
+  bool holds(const Settled& s) const { return s.as_of == changes_; }
+  void wrote(const Settled& s, const Access& a) {
+    if (s.part) s.part->note_writer(thread(a.thread), a.loc);
+  }
 
  private:
   void fresh(const MemoryEvent&);
@@ -182,6 +197,7 @@ class WriteDetector : public Detector {
   ByInstance<Memory> memories_;
   std::set<std::string> reported_, told_;
   std::vector<Unset> unset_;
+  int64_t changes_ = 0;  // to parts, or to what is written: that it is no more
 };
 
 }  // namespace pallasim::interp

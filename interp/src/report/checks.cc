@@ -1,10 +1,15 @@
 #include "checks.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
+
+namespace {
+constexpr size_t kQuiet = 128;
+}
 
 Checks::Detectors::Detectors(const Plan& plan, const Options& o, size_t devices, Instances& instances)
     : traffic(plan),
@@ -33,6 +38,10 @@ Checks::Checks(const Plan& plan, const Options& o, size_t devices)
   if (!all_.races.empty()) detectors_.push_back(&all_.races);
   if (devices > 1 || plan.threads.count > 1) detectors_.push_back(&all_.neighbours);
   if (!all_.running.empty()) detectors_.push_back(&all_.running);
+  const auto remembers = [&](const Detector* d) {
+    return d == &all_.claims || d == &all_.aliases || d == &all_.lanes || d == &all_.races || d == &all_.running;
+  };
+  if (std::none_of(detectors_.begin(), detectors_.end(), remembers)) quiet_.resize(kQuiet);
 }
 
 std::shared_ptr<const void> Checks::state() const { return std::make_shared<const Detectors>(all_); }
@@ -41,6 +50,7 @@ std::shared_ptr<const void> Checks::state() const { return std::make_shared<cons
 void Checks::restore(const std::shared_ptr<const void>& state) {
   std::destroy_at(&all_);
   std::construct_at(&all_, *static_cast<const Detectors*>(state.get()));
+  quiet_.assign(quiet_.size(), {});
 }
 
 void Checks::attach(Execution& ex, std::vector<Observer*>* observers) {
@@ -52,11 +62,43 @@ void Checks::attach(Execution& ex, std::vector<Observer*>* observers) {
   }
 }
 
+bool Checks::is_quiet(const Access& a) {
+  const Quiet& q = quiet(a);
+  if (q.step != a.step || q.thread != a.thread || q.buffer != a.buffer || q.write != a.write || a.owner >= 0 ||
+      a.internal || a.unwritten)
+    return false;
+  int64_t begin = a.offset, end = a.offset + a.element_bytes;
+  for (int d = 0; d < a.rank; ++d) {
+    const int64_t more = (a.dims[d] - 1) * a.strides[d] * a.element_bytes;
+    (more < 0 ? begin : end) += more;
+  }
+  if (begin < q.settled.bytes.begin || end > q.settled.bytes.end || !all_.writes.holds(q.settled) ||
+      !all_.flights.idle() || !all_.definedness.all_defined(q.instance, q.buffer))
+    return false;
+  all_.traffic.count(a);
+  if (a.write) all_.writes.wrote(q.settled, a);
+  return true;
+}
+
+// Ever more rarely: a step may come to another place each time.
+void Checks::learn(Seen& seen) {
+  const Access& a = seen.access;
+  Quiet& q = quiet(a);
+  if (const int64_t n = ++q.looks; (n & (n - 1)) != 0) return;
+  if (a.owner >= 0 || a.internal || ex_->threads[static_cast<size_t>(a.thread)].parent >= 0)
+    return;  // others get parents anew
+  q.step = a.step, q.thread = a.thread, q.instance = seen.instance(), q.buffer = a.buffer, q.write = a.write;
+  q.settled = all_.writes.settled(q.instance, a);
+}
+
 // What the compiler made for itself is for those who ask for it.
 void Checks::on_access(const Access& a) {
+  const bool learns = !quiet_.empty();
+  if (learns && is_quiet(a)) return;
   Seen seen(*ex_, a, instances_);
   for (Detector* d : detectors_)
     if (!a.internal || d->wants() & kInternal) d->see(seen);
+  if (learns) learn(seen);
 }
 
 std::vector<ir::Diagnostic> Checks::news(std::vector<size_t>* seen) const {

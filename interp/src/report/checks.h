@@ -58,6 +58,22 @@ class Checks : public Observer {
   Instances instances_;
   Detectors all_;
   std::vector<Detector*> detectors_;  // those in use
+  // A step that comes again and again to a place of which detectors have nothing more to learn.
+  struct Quiet {
+    int32_t step = -1, thread = -1, instance = -1;
+    uint32_t buffer = 0;
+    bool write = false;
+    int64_t looks = 0;
+    WriteDetector::Settled settled;
+  };
+  bool is_quiet(const Access&);
+  void learn(Seen&);
+  // One of them may be in another one's stead.
+  Quiet& quiet(const Access& a) {
+    constexpr size_t kAccesses = 5;  // of a step that has many, some
+    return quiet_[(static_cast<size_t>(a.step) * kAccesses + a.buffer * 2 + a.write) & (quiet_.size() - 1)];
+  }
+  std::vector<Quiet> quiet_;  // a power of two of them; none: other detectors are in use
   Execution* ex_ = nullptr;
 };
 

@@ -34,6 +34,12 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   void on_sync(const SyncEvent&) override;
   void on_memory(const MemoryEvent&) override;
   void see(Seen&) override;
+  // Whether accesses to the memory say nothing.
+  bool all_defined(int32_t instance, uint32_t buffer) const {
+    if (visits_.is_one(buffer)) return false;
+    const Definedness* of = memories_.find(instance);
+    return !of || of->all_defined();
+  }
   void settle();  // the launch is over: what outputs hold
   void finish(std::vector<ir::Diagnostic>&) override;
   // Whether elements of the memory that the kernel calls so were used undefined. Once it is settled.

@@ -50,12 +50,10 @@ Instances::Line Instances::line(const Plan& plan, int32_t site) const {
 }
 
 const memory::shadow::Access& Seen::shadow() {
-  if (known_) return shadow_;
-  known_ = true;
+  if (shadow_) return *shadow_;
   shadow_ = instances_.access(ex_, access, instance(), access.thread);
-  box_ = shadow_.box();
-  shadow_.known = &box_;
-  return shadow_;
+  shadow_->known = &box();
+  return *shadow_;
 }
 
 memory::shadow::Access Instances::access(const Execution& ex, const Access& a, int32_t instance,

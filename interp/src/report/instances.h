@@ -3,6 +3,7 @@
 #include <compare>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -82,7 +83,13 @@ class Seen {
   const Access& access;
   // By the thread itself, with its box.
   const memory::shadow::Access& shadow();
-  const memory::shadow::Box& box() { return *shadow().known; }
+  const memory::shadow::Box& box() {
+    if (boxed_) return box_;
+    boxed_ = true;
+    if (access.rank == 0) box_ = {access.offset, access.offset + access.element_bytes};
+    else box_ = {access.offset, access.dims, access.strides, access.rank, access.element_bytes};
+    return box_;
+  }
   int32_t instance() {
     if (instance_ < 0) instance_ = instances_.of(ex_, access.owner < 0 ? access.thread : access.owner, access.buffer);
     return instance_;
@@ -92,9 +99,9 @@ class Seen {
   const Execution& ex_;
   Instances& instances_;
   int32_t instance_ = -1;
-  bool known_ = false;
-  memory::shadow::Access shadow_;
+  bool boxed_ = false;
   memory::shadow::Box box_;
+  std::optional<memory::shadow::Access> shadow_;
 };
 
 // An observer of checked runs that looks at accesses, whose instances and boxes are worked out once for all of them

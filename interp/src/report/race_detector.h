@@ -90,6 +90,7 @@ class RaceDetector : public Detector {
   memory::shadow::Races races_;
   // Of a place that atomic operations meet at: what they released there.
   struct Met {
+    memory::shadow::Epoch last;  // that came: before all else tells places apart
     memory::shadow::Order::Knowledge knows;
     int64_t heap_bytes() const { return knows.all.own_bytes() + knows.fenced.own_bytes(); }
     bool operator==(const Met&) const = default;

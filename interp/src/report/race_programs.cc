@@ -23,8 +23,7 @@ void RaceDetector::meet_at(Seen& seen, const Step& step) {
   if (a.buffer < kFirstOperandBuffer || a.buffer - kFirstOperandBuffer >= plan_.module.operands.size()) return;
   Meets now{a.thread, seen.instance(), a.buffer, a.element_bytes, seen.box(), {}, order_.released(a.thread)};
   const std::byte* const array = array_of(ex(), a.thread, a.buffer);
-  for (const shadow::Range& row : now.box.rows())
-    now.before.insert(now.before.end(), array + row.begin, array + row.end);
+  now.box.for_rows([&](shadow::Range row) { now.before.insert(now.before.end(), array + row.begin, array + row.end); });
   meets_.push_back(std::move(now));
   if (step.kind == Kind::atomic && !payload<Kind::atomic>(step).has_old) return;
   shadow::Order::Knowledge known;
@@ -38,7 +37,7 @@ void RaceDetector::on_step(const StepEvent&) {
     const std::byte* const array = array_of(ex(), m.thread, m.buffer);
     const int64_t size = m.element_bytes;
     const std::byte* before = m.before.data();
-    for (const shadow::Range& row : m.box.rows()) {
+    m.box.for_rows([&](shadow::Range row) {
       const auto changed = [&](int64_t at) {
         return std::memcmp(array + at, before + (at - row.begin), static_cast<size_t>(size)) != 0;
       };
@@ -46,11 +45,14 @@ void RaceDetector::on_step(const StepEvent&) {
         int64_t end = at;
         while (end < row.end && changed(end)) end += size;
         if (end > at)
-          met_.visit(m.instance, shadow::Box(at, end), [&](Met& place, shadow::Range) { place.knows.join(m.knows); });
+          met_.visit(m.instance, shadow::Box(at, end), [&](Met& place, shadow::Range) {
+            place.last = {m.thread, m.knows.all.at(m.thread)};
+            place.knows.join(m.knows);
+          });
         at = std::max(end, at + size);
       }
       before += row.end - row.begin;
-    }
+    });
   }
   if (!meets_.empty() && met_.memory() > ex().options->max_memory)
     too_much_remembered(ex(), "atomic operations", met_.memory());

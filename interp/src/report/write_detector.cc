@@ -73,6 +73,7 @@ std::string why_unwritten(const Window& w, const std::vector<int64_t>& grid, int
 }  // namespace
 
 void WriteDetector::add(int32_t instance, Part p) {
+  ++changes_;
   if (p.end > p.begin) memories_[instance].parts[p.begin] = std::move(p);
 }
 
@@ -114,6 +115,7 @@ void WriteDetector::on_launch(const LaunchEvent&) {
 // Memory is given out again: what lay there is no more.
 void WriteDetector::fresh(const MemoryEvent& e) {
   if (!scratch_) return;
+  ++changes_;
   const int64_t offset = e.offset, end = offset + e.bytes;
   Memory& m = memories_[instances_.of(ex(), e.thread, e.buffer)];
   std::erase_if(m.parts, [&](const auto& p) { return p.second.begin < end && offset < p.second.end; });
@@ -126,6 +128,7 @@ void WriteDetector::freed(const MemoryEvent& e) {
   const int64_t offset = e.offset, end = offset + e.bytes;
   Memory* m = memories_.find(instances_.of(ex(), e.thread, e.buffer));
   if (!m) return;
+  ++changes_;
   std::erase_if(m->parts, [&](const auto& p) { return p.second.begin < end && offset < p.second.end; });
   m->written.clear(offset, end);
 }
@@ -177,7 +180,7 @@ void WriteDetector::see(Seen& seen) {
   if (!memory) return;
   Memory& m = *memory;
   const memory::shadow::Box& box = seen.box();
-  if (a.write && a.unwritten) return m.written.clear(box);
+  if (a.write && a.unwritten) return ++changes_, m.written.clear(box);
   if (a.write) m.written.write(box);  // also outside of the parts: an allocation without a beginning may reach into one
   auto part = m.parts.upper_bound(box.hull().begin);
   if (part == m.parts.begin()) return;
@@ -186,6 +189,25 @@ void WriteDetector::see(Seen& seen) {
   if (a.write) p.note_writer(ex.threads[static_cast<size_t>(a.thread)], a.loc);
   if (!a.write) return read(ex, a, m, p, box);
   if (p.stage) mark_stage(ex, a, p, box);
+}
+
+WriteDetector::Settled WriteDetector::settled(int32_t instance, const Access& a) {
+  Settled r{{INT64_MIN, INT64_MAX}, nullptr, changes_};
+  Memory* const m = memories_.find(instance);
+  if (!m) return r;
+  r.bytes = m->written.around(a.offset);
+  const auto next = m->parts.upper_bound(a.offset);
+  if (next != m->parts.end()) r.bytes.end = std::min(r.bytes.end, next->first);
+  if (next == m->parts.begin()) return r;
+  Part& p = std::prev(next)->second;
+  if (a.offset >= p.end) {
+    r.bytes.begin = std::max(r.bytes.begin, p.end);
+    return r;
+  }
+  r.part = &p;
+  r.bytes = {std::max(r.bytes.begin, p.begin), std::min(r.bytes.end, p.end)};
+  if (a.write && p.stage) r.bytes = {};  // what is written to a copy of a block is written to the array
+  return r;
 }
 
 void WriteDetector::read(Execution& ex, const Access& a, Memory& m, const Part& p, const memory::shadow::Box& box) {

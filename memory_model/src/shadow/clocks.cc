@@ -49,7 +49,9 @@ void Clock::settle() {
 
 void Clock::share() {
   if (own_.empty()) return;
-  base_ = std::make_shared<const Entries>(all());
+  auto all = std::make_shared<const Entries>(this->all());
+  covered_ = base_;
+  base_ = std::move(all);
   own_.clear();
 }
 
@@ -58,7 +60,7 @@ Clock::Entries Clock::all() const { return base_ ? merged(*base_, own_) : own_; 
 bool Clock::covers(const Clock& o) const {
   const auto known = [&](const Epoch& e) { return at(e.actor) >= e.time; };
   if (!std::all_of(o.own_.begin(), o.own_.end(), known)) return false;
-  if (!o.base_ || o.base_ == base_) return true;
+  if (covers_base_of(o)) return true;
   if (o.base_->size() > own_.size() + (base_ ? base_->size() : 0)) return false;
   // Side by side: both are in the order of actors. Where the base is not enough, an own entry may be.
   const Entries none;
@@ -74,8 +76,13 @@ bool Clock::covers(const Clock& o) const {
   return true;
 }
 
+// Known without a look at the entries.
+bool Clock::covers_base_of(const Clock& o) const {
+  return base_ == o.base_ || !o.base_ || (!covered_.owner_before(o.base_) && !o.base_.owner_before(covered_));
+}
+
 void Clock::join(const Clock& o) {
-  if (base_ == o.base_ || !o.base_) {
+  if (covers_base_of(o)) {
     if (o.own_.empty()) return;
     // Above one base, or one that the other does not have: an entry of ours below the base's would hide it.
     for (const Epoch& e : o.own_) {
@@ -90,13 +97,15 @@ void Clock::join(const Clock& o) {
     *this = o;
   } else if (!covers(o)) {
     base_ = std::make_shared<const Entries>(merged(all(), o.all()));
+    covered_ = o.base_;
     own_.clear();
   }
 }
 
 size_t Clock::size() const { return all().size(); }
 
-bool Clock::operator==(const Clock& o) const { return (base_ == o.base_ && own_ == o.own_) || all() == o.all(); }
+// Own entries are later than the base's: above one base they are the same, or the clocks are not.
+bool Clock::operator==(const Clock& o) const { return base_ == o.base_ ? own_ == o.own_ : all() == o.all(); }
 
 int64_t Clock::memory(std::unordered_set<const void*>* seen) const {
   int64_t n = static_cast<int64_t>(own_.capacity() * sizeof(Epoch));

@@ -170,8 +170,8 @@ void Order::arrive(Actor who, int64_t barrier, bool tensor) {
 
 void Order::end_phase(int64_t barrier) {
   Barrier& b = barriers_[barrier];
-  b.arriving.all.share();
-  b.arriving.fenced.share();
+  b.arriving.all.share_many();
+  b.arriving.fenced.share_many();
   b.ended.push_back(std::move(b.arriving));
   b.arriving = {};
   if (b.ended.size() <= kPhases) return;
@@ -226,6 +226,8 @@ void Order::tell(Knowledge* who, StreamOrder order, const Sums& sums, const Know
 }
 
 Issued Order::issue(int32_t t, int64_t stream, StreamOrder order, bool two_sided, const Sums& sums) {
+  thread(t).knows.all.share_many();
+  thread(t).knows.fenced.share_many();
   Knowledge k = release(t);
   // Lines that this operation follows because somebody saw what they released, not because a stream puts it behind
   // them.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <utility>
 
 namespace pallasim::memory {
 
@@ -14,7 +15,15 @@ class IntervalSet {
   void add(int64_t begin, int64_t end) {
     if (begin >= end) return;
     auto it = runs_.upper_bound(begin);
-    if (it != runs_.begin() && std::prev(it)->second >= begin) --it;
+    if (it != runs_.begin()) {
+      const auto before = std::prev(it);
+      if (before->second >= end) return;  // it is there
+      if (before->second >= begin && (it == runs_.end() || it->first > end)) {
+        before->second = end;
+        return;
+      }
+      if (before->second >= begin) it = before;
+    }
     while (it != runs_.end() && it->first <= end) {
       begin = std::min(begin, it->first);
       end = std::max(end, it->second);
@@ -37,6 +46,11 @@ class IntervalSet {
   bool any(int64_t begin, int64_t end) const {
     const auto it = first_behind(begin);
     return it != runs_.end() && it->first < end;
+  }
+  // The run that holds the byte; empty: nobody wrote it.
+  std::pair<int64_t, int64_t> run_at(int64_t byte) const {
+    const auto it = first_behind(byte);
+    return it != runs_.end() && it->first <= byte ? *it : std::pair<const int64_t, int64_t>{byte, byte};
   }
   // Calls f(begin, end) for every run of [first, last) in which nothing was written, in ascending order.
   template <class F>

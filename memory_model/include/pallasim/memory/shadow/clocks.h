@@ -29,6 +29,11 @@ class Clock {
   void join(const Clock&);
   // Before many take copies: they share what this one knows.
   void share();
+  // The same, where that is much.
+  void share_many() {
+    constexpr size_t kMany = 8;
+    if (own_.size() > kMany) share();
+  }
   size_t size() const;
   // Bytes of its own; what it shares with others is not in it.
   int64_t own_bytes() const { return static_cast<int64_t>(own_.capacity() * sizeof(Epoch)); }
@@ -40,9 +45,11 @@ class Clock {
   using Entries = std::vector<Epoch>;  // by actor
   Entries all() const;
   bool covers(const Clock&) const;
+  bool covers_base_of(const Clock&) const;
   void settle();
   std::shared_ptr<const Entries> base_;
-  Entries own_;  // where it differs from the base
+  std::weak_ptr<const Entries> covered_;  // one of before, which is known as a whole
+  Entries own_;                           // where it differs from the base
 };
 
 }  // namespace pallasim::memory::shadow

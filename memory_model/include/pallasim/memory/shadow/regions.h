@@ -29,6 +29,7 @@ class Regions {
     if (box.empty()) return;
     const bool small = box.rank == 0 && box.run <= kSmall;
     if (small ? visit_in_run(box.hull(), f) : visit_region(box, f)) return;
+    if (small && near_.empty() && !near_runs(box.hull())) return begin_run(box.hull(), f);
     Visit v;
     find_parts(box, &v);
     if (!small && v.inside.empty() && !near_runs(box.hull())) {
@@ -142,6 +143,15 @@ class Regions {
     move_to(&runs_.find(bytes.begin)->second.state, new_state(scratch_));
     merge_borders(bytes);
     return true;
+  }
+  // A few bytes nobody came to, and no region is near.
+  template <class F>
+  void begin_run(Range bytes, F&& f) {
+    const int32_t s = new_state(State{});
+    change_in_place(s, bytes, f);
+    ++shares_[at(s)];
+    runs_.emplace(bytes.begin, Run{bytes.end, s});
+    merge_borders(bytes);
   }
   // The runs at both ends of the row and those beside them are one where they are in one state.
   void merge_borders(Range row) {

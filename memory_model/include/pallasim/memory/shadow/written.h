@@ -24,6 +24,11 @@ class Written {
   };
   // The box's elements are `element_bytes` long and do not overlap each other. Those beyond `within` do not count.
   Missing missing(const Box&, int64_t element_bytes, Range within = kEverything);
+  // What is written around the byte; empty: nobody wrote it.
+  Range around(int64_t byte) const {
+    const auto [begin, end] = bytes_.run_at(byte);
+    return {begin, end};
+  }
   size_t runs() const { return bytes_.runs(); }
   bool operator==(const Written& o) const { return bytes_ == o.bytes_; }
 
