@@ -40,19 +40,31 @@ int64_t SemaphoreLayout::id_of_unit(int block, int64_t index, int64_t device, in
   return device * per_device_ + b.first + unit * b.count + index;
 }
 
-std::string SemaphoreLayout::name(int64_t id, int64_t devices, int* block) const {
+SemaphoreLayout::Place SemaphoreLayout::place(int64_t id) const {
   const int64_t device = id / std::max<int64_t>(1, per_device_), inside = id % std::max<int64_t>(1, per_device_);
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const SemaphoreBlock& b = blocks_[i];
     const int64_t local = inside - b.first;
-    if (local < 0 || local >= b.count * owners(static_cast<int>(i))) continue;
-    *block = static_cast<int>(i);
-    std::string r = b.name.empty() ? "semaphore" : b.name;
-    if (b.count > 1) r += fmt::format("[{}]", local % b.count);
-    return r + Units(units_.meshes(), devices).of(b.owner, device * units_.per_device(b.owner) + local / b.count);
+    if (local >= 0 && local < b.count * owners(static_cast<int>(i)))
+      return {static_cast<int>(i), local % b.count, device * units_.per_device(b.owner) + local / b.count};
   }
-  *block = -1;
-  return fmt::format("semaphore {}", id);
+  return {};
+}
+
+std::string SemaphoreLayout::name(int64_t id, int64_t devices, int* block) const {
+  const Place p = place(id);
+  *block = p.block;
+  if (p.block < 0) return fmt::format("semaphore {}", id);
+  const SemaphoreBlock& b = blocks_[static_cast<size_t>(p.block)];
+  std::string r = b.name.empty() ? "semaphore" : b.name;
+  if (b.count > 1) r += fmt::format("[{}]", p.index);
+  return r + Units(units_.meshes(), devices).of(b.owner, p.unit);
+}
+
+int64_t SemaphoreLayout::first_thread(int64_t id, int64_t devices) const {
+  const Place p = place(id);
+  if (p.block < 0) return -1;
+  return Units(units_.meshes(), devices).threads_of(blocks_[static_cast<size_t>(p.block)].owner, p.unit).first;
 }
 
 void Semaphores::reset() {

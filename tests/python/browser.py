@@ -10,6 +10,8 @@ import subprocess
 import tempfile
 import time
 
+# Of keys that do something in a browser, not only in its pages.
+CODES = {"Tab": 9, "Enter": 13, " ": 32, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -125,10 +127,40 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
 
+    def drag(self, selector, begin=0.0, end=1.0, steps=60, y=0.5):
+        """The pressed mouse over an element from a part of its width to another, one message behind the other as the page takes them."""
+        left, top, width, height = self.ask(
+            f"(() => {{ const r = document.querySelector({json.dumps(selector)}).getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})()")
+        at = [{"x": left + (begin + (end - begin) * k / steps) * width, "y": top + y * height} for k in range(steps + 1)]
+        self._call("Input.dispatchMouseEvent", type="mouseMoved", **at[0])
+        self._call("Input.dispatchMouseEvent", type="mousePressed", button="left", clickCount=1, **at[0])
+        for place in at[1:]:
+            self._call("Input.dispatchMouseEvent", type="mouseMoved", button="left", buttons=1, **place)
+        self._call("Input.dispatchMouseEvent", type="mouseReleased", button="left", clickCount=1, **at[-1])
+
+    def before_pages(self, script):
+        """Runs in each page that is opened, before its own scripts."""
+        self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
+
     def key(self, key):
-        text = {"text": key} if len(key) == 1 else {}
-        self._call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
-        self._call("Input.dispatchKeyEvent", type="keyUp", key=key)
+        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+        code = {"windowsVirtualKeyCode": CODES[key], "code": "Space" if key == " " else key} if key in CODES else {}
+        self._call("Input.dispatchKeyEvent", type="keyDown", key=key, **text, **code)
+        self._call("Input.dispatchKeyEvent", type="keyUp", key=key, **code)
+
+    def offline(self):
+        self._call("Network.enable")
+        self._call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+
+    def media(self, name):
+        """As if the page were shown on that: "print", "screen"."""
+        self._call("Emulation.setEmulatedMedia", media=name)
+
+    def pdf(self, path):
+        """The page on paper of A4."""
+        data = self._call("Page.printToPDF", printBackground=True, paperWidth=8.27, paperHeight=11.69, preferCSSPageSize=False)["data"]
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(data))
 
     def picture(self, path, whole=True):
         """The page, or what is seen of it, as the file's name says: .png or .webp."""

@@ -17,7 +17,7 @@ interface RawLane { track: number; begin: number[]; length: number[]; name: numb
 interface RawMoves { begin: number[]; length: number[]; name: number[]; line: number[]; from: number[]; to: number[]; from_box: number[]; to_box: number[]; from_slot: number[]; to_slot: number[]; bytes: number[] }
 export interface RawLaunch {
   kernel: string; chip: string; machine: string; family: string; unit: string; tick: number; end: number; prediction: Prediction | null;
-  left_out: string; lines: Line[]; names: string[]; tracks: Track[]; lanes: RawLane[]; arrows: number[];
+  left_out: string; moves_dropped: number; points_dropped: number; lines: Line[]; names: string[]; tracks: Track[]; lanes: RawLane[]; arrows: number[];
   counters: { track: number; time: number[]; value: number[] }[]; rooms: Room[]; moves: RawMoves;
   grid: { axes: { size: number; name: string; semantics: string }[]; begin: number[]; length: number[]; core: number[]; name: number[] };
   memories: { space: string; bytes: number; capacity: number; buffers: { name: string; type: string; bytes: number; copies: number; role: string }[] }[];
@@ -27,7 +27,10 @@ export interface RawLaunch {
 
 export const enum Kind { Group, Thread, Unit, Flight, Counter }
 
-export interface Lane { track: number; begin: Float64Array; end: Float64Array; name: number[]; line: number[]; point?: number[]; folded?: number[] }
+export const kFar = new Set(["hbm", "gmem", "any"]);
+
+// away: what goes to the memory of the device, or to another one.
+export interface Lane { track: number; begin: Float64Array; end: Float64Array; name: number[]; line: number[]; point?: number[]; folded?: number[]; away?: boolean[] }
 export interface Counter { track: number; time: Float64Array; value: number[]; most: number }
 
 // From differences to times.
@@ -62,6 +65,8 @@ export class Launch {
   pointEnd: Float64Array;
   cores: number[] = []; // tracks that have threads below them
   events: Float64Array; // moments at which something begins or ends
+  movesUntil = Infinity; // later ones were left out, of movements and of grid points
+  pointsUntil = Infinity;
   lineTotal = 0;
   lineMost = 0;
   constructor(readonly raw: RawLaunch) {
@@ -69,7 +74,7 @@ export class Launch {
       const begin = sums(l.begin);
       return { ...l, begin, end: ends(begin, l.length) };
     });
-    this.counters = raw.counters.map((c) => ({ track: c.track, time: sums(c.time), value: c.value, most: Math.max(0, ...c.value.slice(0, 60000)) }));
+    this.counters = raw.counters.map((c) => ({ track: c.track, time: sums(c.time), value: c.value, most: c.value.reduce((a, b) => Math.max(a, b), 0) }));
     const m = raw.moves;
     this.moveBegin = sums(m.begin);
     this.moveEnd = ends(this.moveBegin, m.length);
@@ -79,19 +84,31 @@ export class Launch {
       const list = this.arrivals.get(key);
       if (list) list.push(i); else this.arrivals.set(key, [i]);
     }
+    this.findAway();
     this.pointBegin = sums(raw.grid.begin);
     this.pointEnd = ends(this.pointBegin, raw.grid.length);
+    if (raw.moves_dropped > 0) this.movesUntil = this.moveBegin[this.moveBegin.length - 1] ?? 0;
+    if (raw.points_dropped > 0) this.pointsUntil = this.pointBegin[this.pointBegin.length - 1] ?? 0;
     const seen = new Set<number>();
     for (const l of this.lanes) if (raw.tracks[l.track].kind === Kind.Thread) seen.add(raw.tracks[l.track].parent);
     this.cores = [...seen].sort((a, b) => a - b);
-    const moments = new Set<number>();
-    for (const l of this.lanes) {
-      if (raw.tracks[l.track].kind === Kind.Unit) continue;
-      for (let i = 0; i < l.begin.length; ++i) { moments.add(l.begin[i]); moments.add(l.end[i]); }
-    }
-    this.events = Float64Array.from(moments).sort();
+    const some = this.lanes.filter((l) => raw.tracks[l.track].kind !== Kind.Unit), moments = new Float64Array(some.reduce((n, l) => n + 2 * l.begin.length, 0));
+    let at = 0;
+    for (const l of some) { moments.set(l.begin, at); moments.set(l.end, at + l.begin.length); at += 2 * l.begin.length; }
+    moments.sort();
+    this.events = moments.filter((t, i) => !i || t !== moments[i - 1]);
     for (const l of raw.lines) { this.lineTotal += l.seconds; this.lineMost = Math.max(this.lineMost, l.seconds); }
     if (raw.prediction) this.lineTotal = raw.prediction.seconds;
+  }
+  // Slices of operations in flight have the moments and the name of their movement.
+  private findAway() {
+    const m = this.raw.moves, rooms = this.raw.rooms, away = new Set<string>();
+    for (let i = 0; i < m.to.length; ++i) {
+      const a = rooms[m.from[i]], b = rooms[m.to[i]];
+      if (kFar.has(b.space) && (!kFar.has(a.space) || a.device !== b.device)) away.add(`${this.moveBegin[i]} ${this.moveEnd[i]} ${m.name[i]}`);
+    }
+    for (const l of this.lanes)
+      if (this.raw.tracks[l.track].kind === Kind.Flight) l.away = Array.from(l.begin, (b, i) => away.has(`${b} ${l.end[i]} ${l.name[i]}`));
   }
   get end(): number { return Math.max(this.raw.end, 1); }
   // Moves that are under way.
@@ -110,9 +127,19 @@ export class Launch {
     const i = before(c.time, t);
     return i < 0 ? 0 : c.value[i];
   }
+  // Of a core's track: the number in the name of the device above it.
+  deviceOf(core: number): number {
+    for (let t = core; t >= 0; t = this.raw.tracks[t].parent) {
+      const n = /^device (\d+)$/.exec(this.raw.tracks[t].name);
+      if (n) return Number(n[1]);
+    }
+    return 0;
+  }
   path(track: number): string {
     const t = this.raw.tracks[track];
-    return t.parent < 0 ? t.name : `${this.path(t.parent)} / ${t.name}`;
+    if (t.parent < 0) return t.name;
+    const above = this.path(t.parent);
+    return `${above} / ${t.name.replace(` of ${above}`, "")}`;
   }
   time(t: number, digits = 4): string { return this.raw.unit === "steps" ? `step ${Math.round(t)}` : seconds(t * this.raw.tick, digits); }
 }

@@ -1,5 +1,5 @@
 // What the prediction says: where the time goes, what bounds it, advice; and what was found.
-import { Launch, bytes, rate, seconds } from "./data";
+import { Launch, Prediction, bytes, rate, seconds } from "./data";
 import { State } from "./state";
 import { h, panel, s } from "./dom";
 
@@ -40,7 +40,7 @@ export class SourceView {
         const part = l.lineTotal > 0 ? x.seconds / l.lineTotal : 0;
         const found = l.raw.findings.filter((f) => f.line === i);
         const cost = x.seconds > 0 ? (l.raw.unit === "steps" ? `${Math.round(x.seconds)}` : `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`) : "";
-        const row = h("div", { class: "line", role: "option", "aria-selected": "false", title: cost ? `${l.raw.unit === "steps" ? `${x.seconds} steps` : `${seconds(x.seconds)} of the critical path`}${x.scope ? `, in ${x.scope}` : ""}` : "", click: () => this.state.setLine(this.state.line === i ? -1 : i) },
+        const row = h("div", { class: "line", id: `line-${i}`, role: "option", "aria-label": `line ${x.line}${cost ? `, ${cost}` : ""}: ${x.text.trim()}`, "aria-selected": "false", title: cost ? `${l.raw.unit === "steps" ? `${x.seconds} steps` : `${seconds(x.seconds)} of the critical path`}${x.scope ? `, in ${x.scope}` : ""}` : "", click: () => this.state.setLine(this.state.line === i ? -1 : i) },
           h("span", { class: "bar", style: `--part:${(l.lineMost > 0 ? x.seconds / l.lineMost : 0).toFixed(4)}` }), h("span", { class: "cost" }, cost), h("span", { class: "no" }, String(x.line)),
           h("code", {}, x.text.slice(Math.max(Math.min(indent, x.text.length - x.text.trimStart().length), 0)) || " "));
         this.rows[i] = row;
@@ -54,10 +54,19 @@ export class SourceView {
     this.running.clear();
     this.select();
     this.now();
+    this.hottest();
+  }
+  // What costs most is seen first.
+  hottest() {
+    const l = this.state.launch, row = this.rows[l.raw.lines.findIndex((x) => x.seconds > 0 && x.seconds === l.lineMost)];
+    if (!row || this.state.line >= 0) return;
+    const r = row.getBoundingClientRect(), b = this.list.getBoundingClientRect();
+    if (r.top < b.top || r.bottom > b.bottom) this.list.scrollTop += r.top - b.top - b.height / 2;
   }
   private select() {
     this.rows.forEach((r, i) => { r.classList.toggle("selected", i === this.state.line); r.setAttribute("aria-selected", String(i === this.state.line)); });
     const row = this.rows[this.state.line];
+    this.list.setAttribute("aria-activedescendant", row ? row.id : "");
     if (row) {
       const r = row.getBoundingClientRect(), b = this.list.getBoundingClientRect();
       if (r.top < b.top || r.bottom > b.bottom) this.list.scrollTop += r.top - b.top - b.height / 2;
@@ -84,21 +93,34 @@ export class SourceView {
   }
 }
 
+function percent(part: number): string { return `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`; }
+
+// A line that was unrolled waits at many operations for the same.
+function waitsByLine(p: Prediction): { file: string; line: number; what: string; seconds: number; longest: number; count: number }[] {
+  const all = new Map<string, { file: string; line: number; what: string; seconds: number; longest: number; count: number }>();
+  for (const w of p.waits) {
+    const key = `${w.site.file}:${w.site.line}:${w.what}`, one = all.get(key);
+    if (!one) all.set(key, { file: w.site.file, line: w.site.line, what: w.what, seconds: w.seconds, longest: w.longest, count: w.count });
+    else { one.seconds += w.seconds; one.count += w.count; one.longest = Math.max(one.longest, w.longest); }
+  }
+  return [...all.values()].sort((a, b) => b.seconds - a.seconds);
+}
+
 // The critical path by what it was spent on, and what waits.
 export function timeFacts(state: State): HTMLElement {
   const l = state.launch, p = l.raw.prediction;
   if (!p) return panel("facts", "Time", h("p", { class: "dim" }, "Times are steps: the chip that was named has no figures, or the order of steps was asked for."));
-  const tones = ["a", "b", "c", "d", "e", "f"];
-  const shown = p.critical.filter((c) => c.seconds > 0.004 * p.seconds);
-  const bar = h("div", { class: "stack", role: "img", "aria-label": "Critical path" }, ...shown.map((c, i) => h("span", { class: `tone ${tones[i % 6]}`, style: `flex:${c.seconds / p.seconds}`, title: `${c.name}: ${seconds(c.seconds)}` })));
+  const shown = p.critical.filter((c) => c.seconds > 0.004 * p.seconds), tone = (i: number) => `tone ${"abcdef"[i % 6]}${i >= 6 ? " again" : ""}`;
+  const bar = h("div", { class: "stack", role: "img", "aria-label": `Critical path: ${shown.map((c) => `${c.name} ${percent(c.seconds / p.seconds)}`).join(", ")}` },
+    ...shown.map((c, i) => h("span", { class: tone(i), style: `flex:${c.seconds / p.seconds}`, title: `${c.name}: ${seconds(c.seconds)}` }, c.seconds > 0.03 * p.seconds ? h("b", {}, String(i + 1)) : null)));
   const legend = h("table", {}, h("tr", {}, h("th", {}, "critical path"), h("th", { class: "n" }, "time"), h("th", { class: "n" }, "part")),
-    ...shown.map((c, i) => h("tr", {}, h("td", {}, h("i", { class: `swatch tone ${tones[i % 6]}` }), c.name), h("td", { class: "n" }, seconds(c.seconds)), h("td", { class: "n" }, `${(100 * c.seconds / p.seconds).toFixed(1)} %`))));
-  const alone = h("table", {}, h("tr", {}, h("th", {}, "alone it would take"), h("th", { class: "n" }, "time"), h("th", {}, "")),
-    ...p.bounds.slice(0, 8).map((b) => h("tr", {}, h("td", {}, b.name), h("td", { class: "n" }, seconds(b.seconds)), h("td", {}, h("span", { class: "meter", style: `--part:${Math.min(b.busy, 1).toFixed(4)}`, title: `${(100 * b.busy).toFixed(1)} % busy` })))));
+    ...shown.map((c, i) => h("tr", {}, h("td", {}, h("i", { class: `swatch ${tone(i)}` }), `${i + 1} ${c.name}`), h("td", { class: "n" }, seconds(c.seconds)), h("td", { class: "n" }, percent(c.seconds / p.seconds)))));
+  const alone = h("table", {}, h("tr", {}, h("th", {}, "alone it would take"), h("th", { class: "n" }, "time"), h("th", { class: "n" }, "busy"), h("th", { class: "wide" }, "")),
+    ...p.bounds.slice(0, 8).map((b) => h("tr", {}, h("td", {}, b.name), h("td", { class: "n" }, seconds(b.seconds)), h("td", { class: "n" }, percent(b.busy)), h("td", {}, h("span", { class: "meter", style: `--part:${Math.min(b.busy, 1).toFixed(4)}` })))));
   const waits = p.waits.length ? h("table", {}, h("tr", {}, h("th", {}, "threads wait"), h("th", { class: "n" }, "all"), h("th", { class: "n" }, "times"), h("th", { class: "n" }, "longest")),
-    ...p.waits.slice(0, 8).map((w) => {
-      const n = lineOf(l, w.site.file, w.site.line);
-      return h("tr", { class: n >= 0 ? "link" : "", click: () => { if (n >= 0) state.setLine(n); } }, h("td", {}, n >= 0 ? `line ${w.site.line}, ${w.what}` : w.what), h("td", { class: "n" }, seconds(w.seconds)), h("td", { class: "n" }, String(w.count)), h("td", { class: "n" }, seconds(w.longest)));
+    ...waitsByLine(p).slice(0, 8).map((w) => {
+      const n = lineOf(l, w.file, w.line), words = n >= 0 ? `line ${w.line}, ${w.what}` : w.what;
+      return h("tr", {}, h("td", {}, n >= 0 ? h("button", { type: "button", class: "plain", click: () => state.setLine(n) }, words) : words), h("td", { class: "n" }, seconds(w.seconds)), h("td", { class: "n" }, String(w.count)), h("td", { class: "n" }, seconds(w.longest)));
     })) : null;
   return panel("facts", "Where the time goes", bar, h("div", { class: "columns" }, legend, alone), waits);
 }

@@ -3,7 +3,8 @@ import { Launch, RawLaunch, seconds } from "./data";
 import { State } from "./state";
 import { h, newColours } from "./dom";
 import { TimelineView } from "./timeline";
-import { GridView, MemoryView, OccupancyView, SyncView } from "./memory";
+import { GridView } from "./grid";
+import { MemoryView, OccupancyView, SyncView } from "./memory";
 import { SourceView, advice, figures, findings, roofline, timeFacts } from "./facts";
 
 const began = performance.now();
@@ -87,12 +88,13 @@ if (nav) app.append(nav);
 app.append(scrubber.element, changing, h("div", { class: "pair" }, source.element, memory.element), timeline.element, below,
   h("footer", { class: "dim" }, "Keys: left and right the event before and the next one, with shift a hundredth; space plays; + and − zoom; up and down choose a line; n and p where it runs next and before; Escape lets go of it. Made by Pallasim."));
 facts();
-timeline.draw();
-memory.draw();
+timeline.resized();
+memory.resized();
+source.hottest();
 
 document.addEventListener("keydown", (e) => {
   const tag = (e.target as HTMLElement).tagName;
-  if (e.ctrlKey || e.metaKey || e.altKey || tag === "SELECT" || (tag === "INPUT" && e.key.startsWith("Arrow") && !e.shiftKey && false)) return;
+  if (e.ctrlKey || e.metaKey || e.altKey || tag === "SELECT") return;
   const part = (state.to - state.from) / 100;
   const acts: Record<string, () => void> = {
     ArrowRight: () => e.shiftKey ? state.setTime(state.time + part) : state.step(1),
@@ -106,8 +108,22 @@ document.addEventListener("keydown", (e) => {
   const act = acts[e.key];
   if (act) { e.preventDefault(); act(); }
 });
-for (const query of ["(prefers-color-scheme: dark)", "print"])
-  matchMedia(query).addEventListener("change", () => { newColours(); timeline.draw(); memory.draw(); });
+
+function redraw() { newColours(); timeline.resized(); memory.resized(); grid.redraw(); }
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+// Paper has a width of its own, and nothing to open or scroll there.
+let opened: HTMLDetailsElement[] = [];
+addEventListener("beforeprint", () => {
+  document.documentElement.classList.add("printing");
+  opened = [...document.querySelectorAll("details")].filter((d) => !d.open);
+  for (const d of opened) d.open = true;
+  redraw();
+});
+addEventListener("afterprint", () => {
+  document.documentElement.classList.remove("printing");
+  for (const d of opened) d.open = false;
+  redraw();
+});
 
 // For tests: how long it took, and what is looked at.
 (window as any).pallasim = { state, opened: performance.now() - began };

@@ -1,10 +1,10 @@
 // The memories of a core at a moment: what lies where, what is on its way, what computes.
-import { Kind, Room, before, bytes } from "./data";
+import { Kind, Room, bytes, kFar } from "./data";
 import { State } from "./state";
-import { h, kindOf, panel, s } from "./dom";
+import { Drawing, h, kindOf, panel, s } from "./dom";
 
 type Box = [number, number][]; // [begin, end) by dimension
-const kFar = new Set(["hbm", "gmem", "any"]), kInside = new Set(["registers", "tensor core"]);
+const kInside = new Set(["registers", "tensor core"]);
 const kNames: Record<string, string> = { hbm: "HBM", gmem: "GMEM", vmem: "VMEM", smem: "SMEM", tmem: "TMEM", registers: "registers", "tensor core": "tensor core" };
 
 export function spaceName(space: string): string { return kNames[space] ?? space; }
@@ -29,33 +29,44 @@ function flat(box: Box, dims: number[]): { x: number; y: number; w: number; h: n
 }
 function cut(text: string, most: number): string { return text.length > most ? text.slice(0, most - 1) + "…" : text; }
 
+const kTall = 430;
 interface Spot { x: number; y: number; w: number; h: number }
 
 export class MemoryView {
   readonly element: HTMLElement;
   private svg = s("svg", { role: "img", "aria-label": "Memories and what moves between them" });
+  private drawing = new Drawing(this.svg);
   private words = h("p", { class: "sr", "aria-live": "polite" });
   private boxes = new Map<number, Box>();
   private core = h("select", { "aria-label": "Core" });
+  private moment = h("span", { class: "moment" });
   private width = 0;
+  private under: number[] = []; // movements under way at the moment that is drawn
 
   constructor(private state: State) {
-    this.element = panel("memory", "Memories at this moment", h("div", { class: "tools" }, this.core), h("div", { class: "draw" }, this.svg as unknown as Node), this.words);
+    this.element = panel("memory", "Memories at this moment", h("div", { class: "tools" }, this.core, this.moment, this.legend()), h("div", { class: "draw" }, this.svg as unknown as Node), this.words);
     this.core.addEventListener("change", () => state.setCore(Number(this.core.value)));
     state.listen((what) => {
       if (what === "launch") this.fresh();
+      if (what === "core") this.core.value = String(state.core);
       if (what !== "view") this.draw();
     });
-    new ResizeObserver(() => { if (this.element.clientWidth !== this.width) this.draw(); }).observe(this.element);
+    new ResizeObserver(() => { if (this.element.clientWidth !== this.width) this.resized(); }).observe(this.element);
     this.fresh();
   }
 
+  // The width is asked for here alone: asking lays out the page.
+  resized() { this.width = this.element.clientWidth; this.draw(); }
   private fresh() {
     this.boxes.clear();
     const l = this.state.launch;
     this.core.replaceChildren(...l.cores.map((c) => h("option", { value: c }, c < 0 ? "kernel" : l.path(c))));
     this.core.value = String(this.state.core);
-    (this.core.parentElement as HTMLElement).hidden = l.cores.length < 2;
+    this.core.hidden = l.cores.length < 2;
+  }
+  private legend(): HTMLElement {
+    const names: [string, string][] = [["in", "is read, comes nearer"], ["out", "is written, leaves"]];
+    return h("span", { class: "legend" }, ...names.map(([k, t]) => h("span", {}, h("i", { class: `swatch ${k} ${k === "out" ? "turned" : ""}` }), t)));
   }
   private box(n: number): Box | null {
     if (n < 0) return null;
@@ -67,87 +78,92 @@ export class MemoryView {
     this.boxes.set(n, made);
     return made;
   }
+  private text(x: number, y: number, words: string, cls: string, title = "") { this.drawing.add("text", { x, y, class: cls }, words, title); }
+  private rect(x: number, y: number, width: number, height: number, cls: string) { this.drawing.add("rect", { x, y, width, height, class: cls }); }
+  private labelled(x: number, y: number, words: string, letters: number) { this.text(x, y, cut(words, letters), "label", words.length > letters ? words : ""); }
 
   draw() {
-    const { launch, time, core } = this.state, rooms = launch.raw.rooms, m = launch.raw.moves, names = launch.raw.names;
-    this.width = this.element.clientWidth;
-    const w = Math.max(this.width - 24, 320), gap = w < 560 ? 26 : 60, col = (w - 2 * gap) / 3;
-    const device = rooms.find((r) => r.core === core)?.device ?? 0;
-    const own = rooms.map((_, i) => i).filter((i) => rooms[i].core === core || (rooms[i].core < 0 && (rooms[i].device === device)));
-    const under = launch.movesAt(time).filter((i) => rooms[m.from[i]].core === core || rooms[m.to[i]].core === core || (rooms[m.from[i]].core < 0 && rooms[m.to[i]].core < 0));
+    const { launch, time, core } = this.state, rooms = launch.raw.rooms, m = launch.raw.moves;
+    this.under = launch.movesAt(time);
+    const w = Math.max(this.width - 24, 320), gap = w < 560 ? 26 : 60, col = (w - 2 * gap) / 3, letters = Math.floor(col / 6.2);
+    const device = rooms.find((r) => r.core === core)?.device ?? launch.deviceOf(core);
+    const own = rooms.map((_, i) => i).filter((i) => rooms[i].core === core || (rooms[i].core < 0 && rooms[i].device === device));
+    const under = this.under.filter((i) => rooms[m.from[i]].core === core || rooms[m.to[i]].core === core || (rooms[m.from[i]].core < 0 && rooms[m.to[i]].core < 0));
     for (const i of under) for (const r of [m.from[i], m.to[i]]) if (!own.includes(r)) own.push(r);
     own.sort((a, b) => rooms[a].device - rooms[b].device);
-    const out: Node[] = [], spots = new Map<number, Spot>();
-    const text = (x: number, y: number, words: string, cls = "", anchor = "start") => out.push(s("text", { x, y, class: cls, "text-anchor": anchor }, words));
-    const columns: [string, number[]][] = [
-      [launch.raw.family === "gpu" ? "GMEM" : "HBM", own.filter((i) => kFar.has(rooms[i].space))],
-      ["", own.filter((i) => !kFar.has(rooms[i].space) && !kInside.has(rooms[i].space))],
-      ["computes", own.filter((i) => kInside.has(rooms[i].space))]];
-    const near = [...new Set(columns[1][1].map((i) => spaceName(rooms[i].space)))];
-    columns[1][0] = near.join(", ") || (launch.raw.family === "gpu" ? "SMEM" : "VMEM");
-    let most = 60;
+    const spots = new Map<number, Spot>(), far = own.filter((i) => kFar.has(rooms[i].space)), near = own.filter((i) => !kFar.has(rooms[i].space) && !kInside.has(rooms[i].space));
+    const gpu = launch.raw.family === "gpu", names = [...new Set(near.map((i) => spaceName(rooms[i].space)))];
+    this.drawing.begin();
 
-    // Far: arrays as rectangles, with what is read and written now.
+    // Far: arrays as rectangles, with what is read and written now; many of them smaller.
     let y = 26;
-    text(0, 12, columns[0][0], "head");
-    for (const i of columns[0][1]) {
-      const r = rooms[i], tall = this.shape(r, col);
-      const spot = { x: 0, y: y + 14, w: tall.w, h: tall.h };
-      text(0, y + 8, cut(r.core < 0 && r.device !== device ? `${r.name} (device ${r.device})` : `${r.name} ${r.dims.length ? "[" + r.dims.join(", ") + "]" : bytes(r.bytes)}`, Math.floor(col / 6.2)), "label");
-      out.push(s("rect", { x: spot.x, y: spot.y, width: spot.w, height: spot.h, class: "room" }));
-      this.seen(i, spot, out);
+    this.text(0, 12, gpu ? "GMEM" : "HBM", "head");
+    const talls = far.map((i) => this.shape(rooms[i], col)), sum = talls.reduce((a, b) => a + b.h, 0), part = Math.min(1, Math.max(kTall - 28 * far.length, 18 * far.length) / Math.max(sum, 1));
+    far.forEach((i, n) => {
+      const r = rooms[i], tall = Math.max(talls[n].h * part, Math.min(talls[n].h, 18));
+      const spot = { x: 0, y: y + 14, w: talls[n].w, h: tall };
+      this.labelled(0, y + 8, r.core < 0 && r.device !== device ? `${r.name} (device ${r.device})` : `${r.name} ${r.dims.length ? "[" + r.dims.join(", ") + "]" : bytes(r.bytes)}`, letters);
+      this.rect(spot.x, spot.y, spot.w, spot.h, "room");
+      this.seen(i, spot);
       spots.set(i * 64, spot);
-      y += 14 + tall.h + 14;
-    }
-    most = Math.max(most, y);
+      y += 14 + tall + 14;
+    });
+    let most = Math.max(60, y);
 
     // Near: slots with what lies in them.
     y = 26;
     const x1 = col + gap;
-    text(x1, 12, columns[1][0], "head");
-    for (const i of columns[1][1]) {
-      const r = rooms[i], slots = Math.min(Math.max(r.slots, 1), 8), across = Math.min(slots, col < 130 ? 2 : slots <= 4 ? slots : 4), cell = (col - 4 * (across - 1)) / across, tall = 30;
-      text(x1, y + 8, cut(`${r.name || spaceName(r.space)}  ${bytes(r.bytes)}`, Math.floor(col / 6.2)), "label");
+    this.text(x1, 12, names.join(", ") || (gpu ? "SMEM" : "VMEM"), "head");
+    if (!near.length) this.text(x1, y + 8, "holds nothing of this kernel", "small");
+    for (const i of near) {
+      const r = rooms[i], slots = Math.min(Math.max(r.slots, 1), 8), across = Math.min(slots, Math.max(1, Math.floor(col / 88))), cell = (col - 4 * (across - 1)) / across, tall = 30;
+      this.labelled(x1, y + 8, `${r.name || spaceName(r.space)}  ${bytes(r.bytes)}`, letters);
       for (let k = 0; k < slots; ++k) {
         const spot = { x: x1 + (k % across) * (cell + 4), y: y + 13 + Math.floor(k / across) * (tall + 4), w: cell, h: tall };
         spots.set(i * 64 + k, spot);
-        this.slot(i, k, spot, out);
+        this.slot(i, k, spot);
       }
       y += 13 + Math.ceil(slots / across) * (tall + 4) + 10;
     }
     most = Math.max(most, y);
 
-    // What computes, and what threads do.
-    y = 26;
-    const x2 = 2 * (col + gap), said: string[] = [];
-    text(x2, 12, "units and threads", "head");
+    const { bottom, said } = this.units(2 * (col + gap), col, own.filter((i) => kInside.has(rooms[i].space)), spots);
+    most = Math.max(most, bottom);
+    for (const i of under) this.flight(i, spots);
+    this.drawing.end();
+    this.svg.setAttribute("viewBox", `0 0 ${w} ${most}`);
+    this.svg.setAttribute("width", String(w));
+    this.svg.setAttribute("height", String(most));
+    this.moment.textContent = launch.time(time) + (time > launch.movesUntil ? `: movements after ${launch.time(launch.movesUntil)} are left out of this page` : "");
+    this.words.textContent = `${launch.time(time)}. ${under.length} movements under way. ${said.slice(0, 4).join(". ")}`;
+  }
+
+  // What computes, and what threads do.
+  private units(x: number, col: number, inside: number[], spots: Map<number, Spot>): { bottom: number; said: string[] } {
+    const { launch, time, core } = this.state, names = launch.raw.names, rooms = launch.raw.rooms, letters = Math.floor(col / 6.2), said: string[] = [];
+    let y = 26, more = 0;
+    this.text(x, 12, "units and threads", "head");
     for (const lane of launch.lanes) {
       const t = launch.raw.tracks[lane.track];
       if (t.parent !== core || (t.kind !== Kind.Unit && t.kind !== Kind.Thread)) continue;
       const k = launch.sliceAt(lane, time), kind = k < 0 ? "idle" : kindOf(names[lane.name[k]], t.kind === Kind.Unit);
-      if (y > 420) continue;
+      if (y > kTall) { ++more; continue; }
       const line = k >= 0 && lane.line[k] >= 0 ? launch.raw.lines[lane.line[k]] : null;
-      out.push(s("rect", { x: x2, y, width: col, height: 31, rx: 3, class: `unit ${kind}` + (line && lane.line[k] === this.state.line ? " marked" : "") }));
-      text(x2 + 6, y + 12, cut(`${t.name.replace(/^cluster .*, (?=warpgroup)/, "")}${k < 0 ? "" : ": " + names[lane.name[k]]}`, Math.floor(col / 6.2)), "label");
-      text(x2 + 6, y + 25, k < 0 ? "idle" : cut(line ? `${line.line}: ${line.text.trim()}` : "", Math.floor(col / 6.4)), "small");
+      this.drawing.add("rect", { x, y, width: col, height: 31, rx: 3, class: `unit ${kind}` + (line && lane.line[k] === this.state.line ? " marked" : "") });
+      this.labelled(x + 6, y + 12, `${t.name.replace(/^cluster .*, (?=warpgroup)/, "")}${k < 0 ? "" : ": " + names[lane.name[k]]}`, letters);
+      this.text(x + 6, y + 25, k < 0 ? "idle" : cut(line ? `${line.line}: ${line.text.trim()}` : "", Math.floor(col / 6.4)), "small");
       if (k >= 0 && t.kind === Kind.Thread) said.push(`${t.name}: ${names[lane.name[k]]}`);
       y += 36;
     }
-    for (const i of columns[2][1]) {
-      text(x2, y + 8, cut(`${rooms[i].name}${rooms[i].space === "registers" && rooms[i].bytes ? `, registers ${bytes(rooms[i].bytes)}` : ""}`, Math.floor(col / 6.2)), "label");
-      const spot = { x: x2, y: y + 12, w: col, h: 18 };
-      out.push(s("rect", { x: spot.x, y: spot.y, width: spot.w, height: spot.h, class: "room" }));
+    if (more) { this.text(x + 6, y + 10, `and ${more} more, in the time line`, "small"); y += 20; }
+    for (const i of inside) {
+      this.labelled(x, y + 8, `${rooms[i].name}${rooms[i].space === "registers" && rooms[i].bytes ? `, registers ${bytes(rooms[i].bytes)}` : ""}`, letters);
+      const spot = { x, y: y + 12, w: col, h: 18 };
+      this.rect(spot.x, spot.y, spot.w, spot.h, "room");
       spots.set(i * 64, spot);
       y += 38;
     }
-    most = Math.max(most, y);
-
-    for (const i of under) this.flight(i, spots, out);
-    this.svg.setAttribute("viewBox", `0 0 ${w} ${most}`);
-    this.svg.setAttribute("width", String(w));
-    this.svg.setAttribute("height", String(most));
-    this.svg.replaceChildren(...out);
-    this.words.textContent = `${launch.time(time)}. ${under.length} movements under way. ${said.slice(0, 4).join(". ")}`;
+    return { bottom: y, said };
   }
 
   private shape(r: Room, col: number): { w: number; h: number } {
@@ -158,57 +174,62 @@ export class MemoryView {
   }
 
   // Of an array: what is under way to it and from it.
-  private seen(room: number, at: Spot, out: Node[]) {
-    const { launch, time } = this.state, m = launch.raw.moves, r = launch.raw.rooms[room];
-    for (const i of launch.movesAt(time)) {
+  private seen(room: number, at: Spot) {
+    const { launch } = this.state, m = launch.raw.moves, r = launch.raw.rooms[room];
+    for (const i of this.under) {
       const from = m.from[i] === room, to = m.to[i] === room;
       if (!from && !to) continue;
       const box = this.box(from ? m.from_box[i] : m.to_box[i]), f = box && flat(box, r.dims);
-      if (!f) continue;
-      out.push(s("rect", { x: at.x + f.x * at.w, y: at.y + f.y * at.h, width: Math.max(f.w * at.w, 1.5), height: Math.max(f.h * at.h, 1.5), class: from ? "tile in" : "tile out" }));
+      if (f) this.rect(at.x + f.x * at.w, at.y + f.y * at.h, Math.max(f.w * at.w, 1.5), Math.max(f.h * at.h, 1.5), from ? "tile in" : "tile out");
     }
   }
 
   // Of a slot: what came last, and what is coming.
-  private slot(room: number, slot: number, at: Spot, out: Node[]) {
-    const { launch, time } = this.state, m = launch.raw.moves, names = launch.raw.names;
+  private slot(room: number, slot: number, at: Spot) {
+    const { launch, time } = this.state, m = launch.raw.moves, names = launch.raw.names, rooms = launch.raw.rooms;
+    if (time > launch.movesUntil) {
+      this.rect(at.x, at.y, at.w, at.h, "slot");
+      return this.text(at.x + 4, at.y + 18, "?", "small inside");
+    }
     const list = launch.arrivals.get(room * 64 + slot) ?? [];
     let lo = 0, hi = list.length;
     while (lo < hi) { const mid = (lo + hi) >> 1; if (launch.moveBegin[list[mid]] <= time) lo = mid + 1; else hi = mid; }
-    const last = lo - 1, coming = last >= 0 && launch.moveEnd[list[last]] > time;
-    const holds = coming ? last - 1 : last;
-    out.push(s("rect", { x: at.x, y: at.y, width: at.w, height: at.h, class: holds >= 0 ? "slot full" : "slot" }));
+    const last = lo - 1, coming = last >= 0 && launch.moveEnd[list[last]] > time, holds = coming ? last - 1 : last;
+    const letters = Math.floor(at.w / 5.6), leaving = this.under.find((i) => m.from[i] === room && m.from_slot[i] === slot && kFar.has(rooms[m.to[i]].space));
+    this.rect(at.x, at.y, at.w, at.h, holds >= 0 || leaving !== undefined ? "slot full" : "slot");
+    const write = (y: number, words: string) => this.text(at.x + 4, at.y + y, cut(words, letters), "small inside", words.length > letters ? words : "");
     const label = (i: number) => {
-      const move = list[i], from = launch.raw.rooms[m.from[move]];
+      const move = list[i], from = rooms[m.from[move]];
       const box = m.from_box[move] >= 0 ? names[m.from_box[move]] : "";
-      return box && from.name === launch.raw.rooms[room].name ? box : from.name + box;
+      if (box && from.name === rooms[room].name) return box;
+      return box && from.name.length + box.length > letters ? box : from.name + box;
     };
-    const letters = Math.floor(at.w / 5.6), leaving = launch.movesAt(time).find((i) => m.from[i] === room && m.from_slot[i] === slot && kFar.has(launch.raw.rooms[m.to[i]].space));
-    if (leaving !== undefined) {
-      out.push(s("rect", { x: at.x, y: at.y, width: at.w, height: at.h, class: "slot full" }));
-      out.push(s("text", { x: at.x + 4, y: at.y + 18, class: "small inside" }, cut(`→ ${m.to_box[leaving] >= 0 ? names[m.to_box[leaving]] : launch.raw.rooms[m.to[leaving]].name}`, letters)));
-      return;
-    }
+    if (leaving !== undefined) return write(18, `→ ${m.to_box[leaving] >= 0 ? names[m.to_box[leaving]] : rooms[m.to[leaving]].name}`);
     if (coming) {
       const i = list[last], part = (time - launch.moveBegin[i]) / Math.max(launch.moveEnd[i] - launch.moveBegin[i], 1e-9);
-      out.push(s("rect", { x: at.x, y: at.y, width: at.w * part, height: at.h, class: "tile in" }));
-      out.push(s("text", { x: at.x + 4, y: at.y + 25, class: "small inside" }, cut(`← ${label(last)}`, letters)));
+      this.rect(at.x, at.y, at.w * part, at.h, "tile in");
+      write(25, `← ${label(last)}`);
     }
-    if (holds >= 0) out.push(s("text", { x: at.x + 4, y: at.y + (coming ? 12 : 18), class: "small inside" }, cut(label(holds), letters)));
+    if (holds >= 0) write(coming ? 12 : 18, label(holds));
+    else if (!list.length) write(18, "no copies");
   }
 
-  // A movement: a line, and the tile on it.
-  private flight(i: number, spots: Map<number, Spot>, out: Node[]) {
-    const { launch, time, line } = this.state, m = launch.raw.moves;
+  // A movement: a line, and the tile on it. Between memories of one column it goes round them.
+  private flight(i: number, spots: Map<number, Spot>) {
+    const { launch, time, line } = this.state, m = launch.raw.moves, rooms = launch.raw.rooms;
     const spot = (room: number, slot: number) => spots.get(room * 64 + Math.min(slot, 7)) ?? spots.get(room * 64);
     const a = spot(m.from[i], m.from_slot[i]), b = spot(m.to[i], m.to_slot[i]);
     if (!a || !b) return;
-    const left = a.x < b.x, x1 = left ? a.x + a.w : a.x, x2 = left ? b.x : b.x + b.w, y1 = a.y + a.h / 2, y2 = b.y + b.h / 2;
+    const inside = (r: Spot, room: number, box: number) => { const f = this.box(box), p = f && kFar.has(rooms[room].space) ? flat(f, rooms[room].dims) : null; return r.y + (p ? (p.y + p.h / 2) * r.h : r.h / 2); };
     const part = (time - launch.moveBegin[i]) / Math.max(launch.moveEnd[i] - launch.moveBegin[i], 1e-9);
-    const kind = left ? "in" : "out", marked = m.line[i] >= 0 && m.line[i] === line ? " marked" : "";
-    out.push(s("line", { x1, y1, x2, y2, class: `way ${kind}${marked}` }));
-    out.push(s("rect", { x: x1 + (x2 - x1) * part - 5, y: y1 + (y2 - y1) * part - 5, width: 10, height: 10, class: `parcel ${kind}${marked}` },
-      s("title", {}, `${launch.raw.names[m.name[i]]}: ${launch.raw.rooms[m.from[i]].name} to ${launch.raw.rooms[m.to[i]].name}, ${bytes(m.bytes[i])}`) as unknown as Node));
+    const beside = Math.abs(a.x - b.x) < 1, left = beside || a.x < b.x, y1 = inside(a, m.from[i], m.from_box[i]), y2 = inside(b, m.to[i], m.to_box[i]);
+    const x1 = left ? a.x + a.w : a.x, x2 = beside ? b.x + b.w : left ? b.x : b.x + b.w, out = beside ? Math.min(24 + Math.abs(y2 - y1) / 5, 150) : 0;
+    const kind = (beside ? rooms[m.from[i]].device === rooms[m.to[i]].device : left) ? "in" : "out", marked = m.line[i] >= 0 && m.line[i] === line ? " marked" : "";
+    this.drawing.add("path", { d: beside ? `M${x1} ${y1}C${x1 + out} ${y1} ${x2 + out} ${y2} ${x2} ${y2}` : `M${x1} ${y1}L${x2} ${y2}`, class: `way ${kind}${marked}` });
+    const q = 1 - part, x = x1 + (x2 - x1) * part + 3 * out * part * q, y = beside ? y1 * (q * q * q + 3 * q * q * part) + y2 * (part * part * part + 3 * part * part * q) : y1 + (y2 - y1) * part;
+    const title = `${launch.raw.names[m.name[i]]}: ${rooms[m.from[i]].name} to ${rooms[m.to[i]].name}, ${bytes(m.bytes[i])}`;
+    if (kind === "in") this.drawing.add("rect", { x: x - 5, y: y - 5, width: 10, height: 10, class: `parcel in${marked}` }, "", title);
+    else this.drawing.add("path", { d: `M${x} ${y - 7}L${x + 7} ${y}L${x} ${y + 7}L${x - 7} ${y}Z`, class: `parcel out${marked}` }, "", title);
   }
 }
 
@@ -295,67 +316,7 @@ export class SyncView {
       const counter = l.counters[c.counter], v = l.counterAt(counter, this.state.time);
       if (v === c.last) continue;
       c.last = v;
-      c.e.textContent = !/^phase/.test(l.raw.tracks[counter.track].name) && counter.most > 4096 ? bytes(v) : String(v);
+      c.e.textContent = !/^phase/.test(l.raw.tracks[counter.track].name) && counter.most >= 4096 ? bytes(v) : String(v);
     }
-  }
-}
-
-// The grid: which points are done, which run, which come.
-export class GridView {
-  readonly element: HTMLElement;
-  private canvas = h("canvas", { tabindex: 0, role: "img", "aria-label": "Grid" });
-  private words = h("p", { class: "dim" });
-  private sizes: number[] = [];
-  private place: Int32Array = new Int32Array(0);
-  constructor(private state: State) {
-    this.element = panel("grid", "Grid", this.words, this.canvas);
-    this.canvas.addEventListener("pointerdown", (e) => this.pressed(e));
-    state.listen((what) => { if (what === "launch") this.fresh(); if (what === "time" || what === "launch") this.draw(); });
-    new ResizeObserver(() => this.draw()).observe(this.element);
-    this.fresh();
-  }
-  private fresh() {
-    const g = this.state.launch.raw.grid, names = this.state.launch.raw.names;
-    this.sizes = g.axes.map((a) => a.size).filter((n) => n > 0);
-    const points = g.name.map((n) => names[n].slice(1, -1).split(",").map(Number));
-    if (!this.sizes.length || points.some((p) => p.length !== this.sizes.length && p.length !== 1)) {
-      const width = points.length ? points[0].length : 0;
-      this.sizes = Array.from({ length: width }, (_, d) => Math.max(...points.map((p) => p[d] ?? 0)) + 1);
-    }
-    this.place = Int32Array.from(points, (p) => p.length === this.sizes.length ? p.reduce((at, v, d) => at * this.sizes[d] + v, 0) : p[0]);
-    this.element.hidden = !g.name.length;
-  }
-  private columns(): number { return this.sizes.length > 1 ? this.sizes[this.sizes.length - 1] : Math.min(this.sizes[0] ?? 1, 32); }
-  private draw() {
-    const { launch, time } = this.state, w = Math.min(this.element.clientWidth - 24, 420);
-    if (w <= 0 || !this.place.length) return;
-    const total = this.sizes.reduce((a, b) => a * b, 1), cols = this.columns(), rows = Math.ceil(total / cols);
-    const cell = Math.max(Math.min(w / cols, 24, 240 / rows), 1), ratio = window.devicePixelRatio || 1;
-    this.canvas.width = Math.round(cols * cell * ratio);
-    this.canvas.height = Math.round(rows * cell * ratio);
-    this.canvas.style.width = `${cols * cell}px`;
-    this.canvas.style.height = `${rows * cell}px`;
-    const c = this.canvas.getContext("2d")!, css = getComputedStyle(document.documentElement), of = (n: string) => css.getPropertyValue(n).trim();
-    c.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const gap = cell > 5 ? 1 : 0, none = of("--rule"), done = of("--done"), now = of("--compute");
-    c.fillStyle = none;
-    for (let i = 0; i < total && total <= 40000; ++i) c.fillRect((i % cols) * cell, Math.floor(i / cols) * cell, cell - gap, cell - gap);
-    const running: string[] = [];
-    let finished = 0;
-    for (let i = 0; i < this.place.length && launch.pointBegin[i] <= time; ++i) {
-      const is = launch.pointEnd[i] > time, p = this.place[i], x = (p % cols) * cell, y = Math.floor(p / cols) * cell;
-      c.fillStyle = is ? now : done;
-      c.fillRect(x, y, cell - gap, cell - gap);
-      if (is && cell > 6) { c.fillStyle = "#fff"; c.fillRect(x + cell / 2 - 1.5, y + cell / 2 - 1.5, 3, 3); }
-      if (is) running.push(launch.raw.names[launch.raw.grid.name[i]]); else ++finished;
-    }
-    const what = launch.raw.grid.axes.length ? "points" : "programs, of the cores that are shown";
-    this.words.textContent = `${this.sizes.join(" × ")} ${what}${launch.raw.grid.axes.some((a) => a.name) ? ` (${launch.raw.grid.axes.map((a) => a.name).join(", ")})` : ""}: ${finished} done, ${running.length} under way${running.length && running.length < 5 ? `: ${running.join(" ")}` : ""}`;
-  }
-  private pressed(e: PointerEvent) {
-    const r = this.canvas.getBoundingClientRect(), cols = this.columns(), total = this.sizes.reduce((a, b) => a * b, 1), rows = Math.ceil(total / cols);
-    const at = Math.floor((e.clientY - r.top) / r.height * rows) * cols + Math.floor((e.clientX - r.left) / r.width * cols);
-    const i = this.place.indexOf(at);
-    if (i >= 0) this.state.setTime(this.state.launch.pointBegin[i]);
   }
 }

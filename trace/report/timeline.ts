@@ -2,7 +2,7 @@
 // moves with the time lies on a canvas above it.
 import { Kind, Lane, Counter, before, bytes } from "./data";
 import { State } from "./state";
-import { colours, h, kindOf, panel } from "./dom";
+import { colours, h, kindOf, panel, stripesOf } from "./dom";
 
 interface Row { label: string; depth: number; lane?: Lane; counter?: Counter; core?: number; y: number; height: number; title: string }
 // "warpgroup 1" of "cluster (0), CTA x=0, warpgroup 1": whose it is says the row above.
@@ -12,12 +12,18 @@ const kRow = 18, kCounter = 26, kGroup = 17;
 
 export class TimelineView {
   readonly element: HTMLElement;
-  private canvas = h("canvas", { tabindex: 0, role: "img", "aria-label": "Time line. Left and right: the event before and the next one. Plus and minus: zoom." });
+  private canvas = h("canvas", { tabindex: 0, role: "application", "aria-roledescription": "time line", "aria-describedby": "row",
+    "aria-label": "Time line. Up and down: another row. Left and right: the event before and the next one. Plus and minus: zoom. Enter: the row's line, or its core." });
+  private words = h("p", { class: "sr", id: "row", "aria-live": "polite" });
+  private row = 0; // that keys are about
   private over = h("canvas", { class: "over", "aria-hidden": "true" });
-  private box = h("div", { class: "lanes" }, this.canvas, this.over);
+  private moment = h("span", {});
+  private cursor = h("div", { class: "cursor", "aria-hidden": "true" }, this.moment);
+  private box = h("div", { class: "lanes" }, this.canvas, this.over, this.cursor);
   private tip = h("div", { class: "tip", hidden: true });
   private rows: Row[] = [];
   private height = 0;
+  private width = 0;
   private labels = 170;
   private hovered: { row: Row; i: number } | null = null;
   private note = h("p", { class: "dim" });
@@ -27,16 +33,19 @@ export class TimelineView {
     this.element = panel("timeline", "Time line",
       h("div", { class: "tools" }, button("+", "Zoom in", () => state.zoom(0.5)), button("−", "Zoom out", () => state.zoom(2)),
         button("all", "Show everything", () => state.setView(0, state.launch.end)), this.legend()),
-      this.box, this.tip, this.note);
+      this.box, this.tip, this.words, this.note);
+    this.canvas.addEventListener("keydown", (e) => this.key(e));
+    this.canvas.addEventListener("focus", () => { this.say(); this.drawOver(); });
+    this.canvas.addEventListener("blur", () => this.drawOver());
     this.canvas.addEventListener("pointermove", (e) => this.pointed(e));
     this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; this.hovered = null; this.drawOver(); });
     this.canvas.addEventListener("pointerdown", (e) => this.pressed(e));
     this.canvas.addEventListener("wheel", (e) => this.wheeled(e), { passive: false });
     state.listen((what) => {
       if (what === "launch" || what === "core") this.layout();
-      if (what === "time") this.drawOver(); else this.draw();
+      if (what === "time") this.place(); else this.draw();
     });
-    new ResizeObserver(() => this.draw()).observe(this.box);
+    new ResizeObserver(() => { if (this.box.clientWidth !== this.width) this.resized(); }).observe(this.box);
     this.layout();
   }
 
@@ -69,17 +78,24 @@ export class TimelineView {
         add({ label: lane.track === last ? "" : label, depth: 1, lane, height: kRow, title: label });
         last = lane.track;
       }
-      for (const c of l.counters) if (tracks[c.track].parent === core) add({ label: tracks[c.track].name, depth: 1, counter: c, height: kCounter, title: tracks[c.track].name });
+      for (const c of l.counters) if (tracks[c.track].parent === core) add({ label: tracks[c.track].name.replace(/^semaphore /, "").replace(this.owner(core), ""), depth: 1, counter: c, height: kCounter, title: tracks[c.track].name });
     }
+    this.row = Math.min(this.row, this.rows.length - 1);
     this.height = y + 6;
     this.note.textContent = l.raw.left_out ? `Not shown: ${l.raw.left_out}.` : "";
+  }
+
+  // What follows the name of what a core's device has, or a cluster that is the only one: the row above says it.
+  private owner(core: number): RegExp {
+    const l = this.state.launch;
+    return core >= 0 && /^device \d+\b/.test(l.path(core)) ? new RegExp(` (of|on) device ${l.deviceOf(core)}$`) : / of cluster \(0\)(, CTA cluster=0)?$/;
   }
 
   private x(t: number, width: number): number { return this.labels + (t - this.state.from) / (this.state.to - this.state.from) * (width - this.labels); }
   private t(x: number, width: number): number { return this.state.from + (x - this.labels) / (width - this.labels) * (this.state.to - this.state.from); }
 
   private context(canvas: HTMLCanvasElement): { c: CanvasRenderingContext2D; w: number } {
-    const w = this.box.clientWidth, r = window.devicePixelRatio || 1;
+    const w = this.width, r = window.devicePixelRatio || 1;
     if (canvas.width !== Math.round(w * r) || canvas.height !== Math.round(this.height * r)) {
       canvas.width = Math.round(w * r);
       canvas.height = Math.round(this.height * r);
@@ -92,9 +108,11 @@ export class TimelineView {
     return { c, w };
   }
 
-  draw() {
-    if (!this.box.clientWidth) return;
-    this.labels = this.box.clientWidth < 560 ? 90 : 170;
+  // The width is asked for here alone: asking lays out the page.
+  resized() { this.width = this.box.clientWidth; this.draw(); }
+  private draw() {
+    if (!this.width) return;
+    this.labels = this.width < 560 ? 90 : 170;
     const { c, w } = this.context(this.canvas), col = colours();
     c.font = "11px system-ui, sans-serif";
     c.textBaseline = "middle";
@@ -105,7 +123,7 @@ export class TimelineView {
       c.rect(0, row.y, this.labels - 6, row.height);
       c.clip();
       c.fillStyle = row.depth ? col.dim : col.text;
-      c.fillText(row.label, 4 + 8 * row.depth, row.y + row.height / 2);
+      c.fillText(this.fitted(c, row.label, this.labels - 12 - 8 * row.depth), 4 + 8 * row.depth, row.y + row.height / 2);
       c.restore();
       c.save();
       c.beginPath();
@@ -116,6 +134,16 @@ export class TimelineView {
       c.restore();
     }
     this.drawOver();
+    this.place();
+  }
+
+  // The middle of what is too long is left out: names differ in their ends.
+  private fitted(c: CanvasRenderingContext2D, text: string, wide: number): string {
+    if (c.measureText(text).width <= wide) return text;
+    let lo = 2, hi = text.length;
+    const cut = (n: number) => `${text.slice(0, Math.ceil(n / 2))}…${text.slice(text.length - Math.floor(n / 2))}`;
+    while (lo < hi) { const mid = (lo + hi + 1) >> 1; if (c.measureText(cut(mid)).width <= wide) lo = mid; else hi = mid - 1; }
+    return cut(lo);
   }
 
   private ruler(c: CanvasRenderingContext2D, w: number) {
@@ -132,7 +160,8 @@ export class TimelineView {
       c.moveTo(x, 14);
       c.lineTo(x, this.height);
       c.stroke();
-      c.fillText(launch.time(t), x + 3, 8);
+      const text = launch.time(t);
+      if (x + 3 + c.measureText(text).width <= w) c.fillText(text, x + 3, 8);
     }
   }
 
@@ -146,19 +175,25 @@ export class TimelineView {
       const x = this.labels + (lane.begin[i] - from) * scale, wide = (lane.end[i] - lane.begin[i]) * scale;
       const marked = line >= 0 && lane.line[i] === line;
       if (x + wide < drawn && !marked) continue;
-      const kind = kindOf(names[lane.name[i]], unit), width = Math.max(wide, 1);
+      const named = kindOf(names[lane.name[i]], unit), kind = named === "in" && lane.away?.[i] ? "out" : named, width = Math.max(wide, 1);
       c.globalAlpha = line >= 0 && !marked ? 0.25 : 1;
       c.fillStyle = col.kinds[kind];
-      const top = kind === "wait" ? row.y + row.height / 2 - 2 : row.y + 2, tall = kind === "wait" ? 4 : row.height - 4;
-      c.fillRect(x, top, Math.max(width - (width > 3 ? 0.6 : 0), 0.8), tall);
+      const top = kind === "wait" ? row.y + row.height / 2 - 2 : row.y + 2, tall = kind === "wait" ? 4 : row.height - 4, across = Math.max(width - (width > 3 ? 0.6 : 0), 0.8);
+      c.fillRect(x, top, across, tall);
+      const pattern = width > 4 ? stripesOf(c, kind) : null;
+      if (pattern) { c.fillStyle = pattern; c.fillRect(x, top, across, tall); }
+      if (kind === "step" && width > 4) { c.fillStyle = col.ground; c.fillRect(x + 1.5, top + 1.5, across - 3, tall - 3); }
       if (marked) { c.strokeStyle = col.text; c.strokeRect(x + 0.5, row.y + 1.5, Math.max(width - 1, 1), row.height - 3); }
-      if (wide > 34) {
+      if (wide > 34 && kind !== "wait") {
+        const begin = Math.max(x, this.labels), room = Math.min(x + wide, w) - begin - 2, name = names[lane.name[i]];
         c.save();
         c.beginPath();
-        c.rect(Math.max(x, this.labels), row.y, Math.min(x + wide, w) - Math.max(x, this.labels) - 2, row.height);
+        c.rect(begin, row.y, room, row.height);
         c.clip();
-        c.fillStyle = kind === "wait" ? col.dim : kind === "compute" || kind === "out" ? "#fff" : "#111";
-        if (kind !== "wait") c.fillText(names[lane.name[i]], Math.max(x, this.labels) + 4, row.y + row.height / 2 + 0.5);
+        c.fillStyle = kind === "step" ? col.ground : col.kinds[kind];
+        if (pattern) c.fillRect(begin + 2, top, c.measureText(name).width + 4, tall);
+        c.fillStyle = kind === "step" ? col.text : col.inks[kind];
+        c.fillText(name, begin + 4, row.y + row.height / 2 + 0.5);
         c.restore();
       }
       drawn = Math.floor(x + wide) + 1;
@@ -181,31 +216,53 @@ export class TimelineView {
       drawn = Math.floor(next) + 1;
     }
     c.globalAlpha = 1;
+    const most = `most ${counter.most >= 4096 && !/^phase/.test(row.title) ? bytes(counter.most) : Number(counter.most.toPrecision(5))}`, wide = c.measureText(most).width + 8;
+    c.fillStyle = col.ground;
+    c.fillRect(w - wide, row.y + 1, wide, 14);
     c.fillStyle = col.dim;
-    c.textAlign = "right";
-    c.fillText(`most ${counter.most > 4096 && !/^phase/.test(row.title) ? bytes(counter.most) : Number(counter.most.toPrecision(5))}`, w - 4, row.y + 8);
-    c.textAlign = "left";
+    c.fillText(most, w - wide + 4, row.y + 8);
   }
 
-  drawOver() {
-    if (!this.box.clientWidth) return;
-    const { c, w } = this.context(this.over), col = colours(), { time, from, to, launch } = this.state;
+  private drawOver() {
+    if (!this.width) return;
+    const { c, w } = this.context(this.over);
     if (this.hovered) this.arrows(c, w, this.hovered);
-    if (time < from || time > to) return;
-    const x = this.x(time, w);
-    c.strokeStyle = col.cursor;
+    const row = this.rows[this.row];
+    if (document.activeElement !== this.canvas || !this.canvas.matches(":focus-visible") || !row) return;
+    c.strokeStyle = colours().cursor;
     c.lineWidth = 1.5;
-    c.beginPath();
-    c.moveTo(x, 12);
-    c.lineTo(x, this.height);
-    c.stroke();
-    c.font = "bold 11px system-ui, sans-serif";
-    const text = launch.time(time), wide = c.measureText(text).width + 8, left = Math.min(Math.max(x - wide / 2, this.labels), w - wide);
-    c.fillStyle = col.cursor;
-    c.fillRect(left, 0, wide, 15);
-    c.fillStyle = "#fff";
-    c.textBaseline = "middle";
-    c.fillText(text, left + 4, 8);
+    c.strokeRect(1, row.y + 0.5, w - 2, row.height - 1);
+  }
+
+  // Of the row that keys are about: what it has at the moment, also for who hears the page.
+  private say() {
+    const row = this.rows[this.row], { launch, time } = this.state;
+    if (!row) return;
+    const i = row.lane ? launch.sliceAt(row.lane, time) : -1;
+    this.words.textContent = `${row.title}: ${row.counter ? this.counted(row, time) : !row.lane ? "a core" : i < 0 ? "nothing" : this.about(row.lane, i).join(", ")}`;
+  }
+  private key(e: KeyboardEvent) {
+    const by = e.key === "ArrowDown" ? 1 : e.key === "ArrowUp" ? -1 : 0, row = this.rows[this.row];
+    if (e.key === "Enter" && row) {
+      const i = row.lane ? this.state.launch.sliceAt(row.lane, this.state.time) : -1;
+      if (row.core !== undefined) { this.state.setCore(row.core); this.row = 0; } else if (i >= 0 && row.lane!.line[i] >= 0) this.state.setLine(row.lane!.line[i]);
+    } else if (by) this.row = Math.min(Math.max(this.row + by, 0), this.rows.length - 1); else return;
+    e.preventDefault();
+    this.say();
+    this.drawOver();
+  }
+
+  // The moment: an element of its own, so that nothing is drawn anew.
+  private place() {
+    const w = this.width, { time, from, to, launch } = this.state;
+    this.cursor.hidden = !w || time < from || time > to;
+    if (this.cursor.hidden) return;
+    const x = this.x(time, w);
+    this.cursor.style.transform = `translateX(${x.toFixed(1)}px)`;
+    this.moment.textContent = launch.time(time);
+    if (document.activeElement === this.canvas) this.say();
+    const half = 4 + 3.4 * this.moment.textContent!.length; // about half of its width
+    this.moment.style.transform = `translateX(calc(-50% + ${(Math.min(w - x - half, 0) + Math.max(this.labels - 40 + half - x, 0)).toFixed(1)}px))`;
   }
 
   private arrows(c: CanvasRenderingContext2D, w: number, at: { row: Row; i: number }) {
@@ -240,13 +297,33 @@ export class TimelineView {
     if (e.buttons & 1 && at && !e.shiftKey) { this.state.setTime(at.t); return; }
     const had = this.hovered;
     this.hovered = at && at.row?.lane && at.i >= 0 ? { row: at.row, i: at.i } : null;
-    if (had || this.hovered) this.drawOver();
-    if (!this.hovered) { this.tip.hidden = true; return; }
-    const { launch } = this.state, lane = this.hovered.row.lane!, i = this.hovered.i, line = lane.line[i] >= 0 ? launch.raw.lines[lane.line[i]] : null;
+    if ((had || this.hovered) && (had?.row !== this.hovered?.row || had?.i !== this.hovered?.i)) this.drawOver();
+    if (!this.hovered) {
+      const row = at && at.row?.counter ? at.row : this.labelAt(e);
+      if (row) this.tell(e, [row.title, ...(at && row.counter ? [this.counted(row, at.t)] : [])]); else this.tip.hidden = true;
+      return;
+    }
+    this.tell(e, this.about(this.hovered.row.lane!, this.hovered.i));
+  }
+
+  private about(lane: Lane, i: number): string[] {
+    const { launch } = this.state, line = lane.line[i] >= 0 ? launch.raw.lines[lane.line[i]] : null;
     const lines = [launch.raw.names[lane.name[i]], `${launch.time(lane.begin[i])}, for ${launch.time(lane.end[i] - lane.begin[i]).replace("step ", "")}`];
     if (lane.point && lane.point[i] >= 0) lines.push(`grid point ${launch.raw.names[lane.point[i]]}`);
     if (line) lines.push(`line ${line.line}: ${line.text.trim()}`);
     if (lane.folded && lane.folded[i]) lines.push(`stands for ${lane.folded[i]} slices`);
+    return lines;
+  }
+
+  private labelAt(e: MouseEvent): Row | undefined {
+    const r = this.canvas.getBoundingClientRect(), y = e.clientY - r.top;
+    return e.clientX - r.left < this.labels ? this.rows.find((q) => y >= q.y && y < q.y + q.height) : undefined;
+  }
+  private counted(row: Row, t: number): string {
+    const v = this.state.launch.counterAt(row.counter!, t);
+    return `${this.state.launch.time(t)}: ${row.counter!.most >= 4096 && !/^phase/.test(row.title) ? bytes(v) : v}`;
+  }
+  private tell(e: MouseEvent, lines: string[]) {
     this.tip.replaceChildren(...lines.map((x, k) => h("div", { class: k ? "" : "strong" }, x)));
     this.tip.hidden = false;
     const box = this.element.getBoundingClientRect();

@@ -39,6 +39,7 @@ class Data {
     j["end"] = ticks(r_.prediction ? std::max(t_.end(), 0.0) : t_.end());
     j["prediction"] = r_.prediction ? Json::parse(interp::to_json(*r_.prediction)) : Json();
     j["left_out"] = t_.left_out();
+    j["moves_dropped"] = t_.moves_dropped, j["points_dropped"] = t_.points_dropped;
     lines(&j);
     j["names"] = t_.names;
     j["tracks"] = Json::array();

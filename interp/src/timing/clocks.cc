@@ -91,7 +91,7 @@ Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& setti
 }
 
 void Clocks::begin_picture() {
-  Picture::Launch l{ex_.plan, ex_.locs, ex_.devices, {}, {}, {}};
+  Picture::Launch l{ex_.plan, ex_.locs, ex_.devices, {}, {}, {}, {}};
   l.place = [this](int32_t thread) {
     const Thread& t = ex_.threads[static_cast<size_t>(thread)];
     const int64_t core = core_of(t);
@@ -109,6 +109,12 @@ void Clocks::begin_picture() {
     int block = -1;
     return ex_.barrier_layout.name(id, &block);
   };
+  if (ex_.devices > 1)
+    l.owner = [this](int64_t id) {
+      const int64_t thread = ex_.semaphore_layout.first_thread(id, ex_.devices);
+      const bool known = thread >= 0 && thread < static_cast<int64_t>(ex_.threads.size());
+      return known && ex_.threads[static_cast<size_t>(thread)].unit == thread ? thread : -1;
+    };
   picture_ = std::make_unique<Picture>(settings_.timeline, std::move(l));
 }
 

@@ -387,6 +387,9 @@ void Picture::access(int32_t thread, int operand, double bytes, bool writes, dou
 
 void Picture::tell(int64_t id, int64_t change, double at, int32_t thread) {
   auto& [track, value] = semaphores_.try_emplace(id, -1, 0).first->second;
+  // Others signal it as well: it is shown where it lies.
+  const int64_t owner = track < 0 && launch_.owner ? launch_.owner(id) : -1;
+  if (owner >= 0) thread = static_cast<int32_t>(owner);
   if (track < 0 && thread >= 0 && where(thread).pictured) {
     std::string name = launch_.semaphore(id);
     if (!name.starts_with("the ")) name.insert(0, "semaphore ");

@@ -27,6 +27,7 @@ class Picture {
     int64_t devices = 1;
     std::function<Place(int32_t thread)> place;
     std::function<std::string(int64_t)> semaphore, barrier;  // names
+    std::function<int64_t(int64_t)> owner;                   // of a semaphore: a thread that has it, or -1
   };
   Picture(Timeline*, Launch);
 

@@ -23,7 +23,7 @@ class StepTimeline : public Observer {
     for (const memory::BarrierBlock& b : e.plan.memory.barriers) barriers->add(b);
     const bool known = units->count(memory::Level::Thread) >= e.threads;
     const int64_t devices = e.devices, threads = e.threads;
-    Picture::Launch launch{&e.plan, &e.locs, devices, {}, {}, {}};
+    Picture::Launch launch{&e.plan, &e.locs, devices, {}, {}, {}, {}};
     launch.place = [units, known, threads](int32_t thread) {
       const bool own = known && thread < units->count(memory::Level::Thread);
       if (!own) return Picture::Place{0, 0, "programs", fmt::format("thread {}", thread)};
@@ -40,6 +40,8 @@ class StepTimeline : public Observer {
       int block = -1;
       return known ? barriers->name(id, &block) : "barrier " + std::to_string(id);
     };
+    if (known && devices > 1)
+      launch.owner = [semaphores, devices](int64_t id) { return semaphores->first_thread(id, devices); };
     picture_ = std::make_unique<Picture>(to_, std::move(launch));
     blocked_.assign(static_cast<size_t>(e.threads), -1);
   }

@@ -37,8 +37,15 @@ class SemaphoreLayout {
   int64_t owners(int block) const;                                                   // on one device
   // "sems[3] of thread 1", "sem of device 2"; `block` receives the block, -1 where the id is none.
   std::string name(int64_t id, int64_t devices, int* block) const;
+  // The first thread of the unit that it belongs to; -1 where the id is none.
+  int64_t first_thread(int64_t id, int64_t devices) const;
 
  private:
+  struct Place {
+    int block = -1;  // -1: the id is none
+    int64_t index = 0, unit = 0;
+  };
+  Place place(int64_t id) const;
   std::vector<SemaphoreBlock> blocks_;
   Units units_;
   int64_t threads_ = 1, per_device_ = 0;
