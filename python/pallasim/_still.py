@@ -7,8 +7,11 @@ from html import escape
 from itertools import accumulate
 from typing import Any
 
-# Colours that people with any colour vision tell apart, those of the page in the light.
-_COLOURS = {"compute": "#0b6aa8", "in": "#e69f00", "out": "#a2427e", "sync": "#1f9e83", "step": "#8fbfe0", "wait": "#c3c9d0"}
+# Colours that people with any colour vision tell apart, those of the page in the light; and stripes, as the page has them: up, down, upright.
+_COLOURS = {"compute": "#015cb8", "in": "#c08a10", "out": "#7d2f60", "sync": "#168a61", "step": "#7194dd", "wait": "#868d98"}
+_STRIPES = {"in": "M-1 7L7 -1M-1 1L1 -1M5 7L7 5", "out": "M-1 -1L7 7M-1 5L1 7M5 -1L7 1", "sync": "M3 0V6"}
+_WHITE_ON = ("compute", "out")
+_FAR = ("hbm", "gmem", "any")
 _MEANS = {"compute": "computes", "in": "copies in", "out": "stores, copies out", "sync": "signals, barriers", "step": "runs", "wait": "waits"}
 _KINDS = (("wait", re.compile("^wait")), ("compute", re.compile("wgmma|tcgen05_mma|contraction|dot")), ("out", re.compile("store|peer")),
           ("in", re.compile("dma|tma|load|copy|block|indirect|fetch")), ("sync", re.compile("signal|arrive|barrier|sem|commit|scope|spawn")))
@@ -40,13 +43,26 @@ def _rows(launch: dict[str, Any], group: int, first: float, last: float) -> list
     """(name, slices) of each row; a slice is begin, length, what it is about, its name."""
     tracks, names = launch["tracks"], launch["names"]
     lanes = [x for x in launch["lanes"] if tracks[x["track"]]["parent"] == group]
-    rows = []
+    rows, away = [], _away(launch)
     for lane in sorted(lanes, key=lambda x: tracks[x["track"]]["kind"]):
-        kind = tracks[lane["track"]]["kind"]
-        inside = [(b, n, _about(names[k], kind == _UNIT), names[k]) for b, n, k in zip(accumulate(lane["begin"]), lane["length"], lane["name"]) if b < last and b + n > first]
+        kind, track = tracks[lane["track"]]["kind"], tracks[lane["track"]]["name"]
+        inside = [(b, n, "out" if kind == _FLIGHT and (b, n, k) in away else _about(track if kind == _FLIGHT else names[k], kind == _UNIT), names[k])
+                  for b, n, k in zip(accumulate(lane["begin"]), lane["length"], lane["name"]) if b < last and b + n > first]
         if inside and len(rows) < _MOST_ROWS:
             rows.append((tracks[lane["track"]]["name"], inside))
     return rows
+
+
+def _away(launch: dict[str, Any]) -> set[tuple[int, int, int]]:
+    """Of movements to the memory of a device, or to another device: begin, length, name."""
+    if not launch.get("moves"):
+        return set()
+    m, rooms = launch["moves"], launch["rooms"]
+
+    def leaves(a: dict[str, Any], b: dict[str, Any]) -> bool:
+        return b["space"] in _FAR and (a["space"] not in _FAR or a["device"] != b["device"])
+
+    return {(b, n, k) for b, n, k, x, y in zip(accumulate(m["begin"]), m["length"], m["name"], m["from"], m["to"]) if leaves(rooms[x], rooms[y])}
 
 
 def _about(name: str, unit: bool) -> str:
@@ -61,6 +77,9 @@ def _svg(rows: list[tuple[str, list[tuple[float, float, str, str]]]], first: flo
     yield f"<title>{escape(title)}</title>"
     yield f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/><text x="10" y="17" font-weight="bold" fill="#1c2733">{escape(title)}</text>'
     used, y = set(), float(_HEAD)
+    yield "<defs>" + "".join(
+        f'<pattern id="pallasim-{k}" width="6" height="6" patternUnits="userSpaceOnUse"><rect width="6" height="6" fill="{_COLOURS[k]}"/>'
+        f'<path d="{d}" stroke="#ffffff" stroke-opacity=".6" stroke-width="1.4" fill="none"/></pattern>' for k, d in _STRIPES.items()) + "</defs>"
     for name, slices in rows:
         yield f'<text x="10" y="{y + 14:g}" fill="#1c2733">{escape(_short(name, _LEFT - 16))}</text>'
         for begin, length, kind, what in slices:
@@ -69,17 +88,23 @@ def _svg(rows: list[tuple[str, list[tuple[float, float, str, str]]]], first: flo
                 continue
             used.add(kind)
             high = 7 if kind == "wait" else 15
-            yield f'<rect x="{x:.1f}" y="{y + (17 - high) / 2 + 1:g}" width="{max(w, 0.8):.1f}" height="{high}" fill="{_COLOURS[kind]}"/>'
+            yield f'<rect x="{x:.1f}" y="{y + (17 - high) / 2 + 1:g}" width="{max(w, 0.8):.1f}" height="{high}" {_fill(kind, w)}/>'
             if kind != "wait" and w > _LETTER * (len(what) + 1):
-                dark = kind in ("in", "step")
-                yield f'<text x="{x + 3:.1f}" y="{y + 13:g}" font-size="10" fill="{"#1c2733" if dark else "#ffffff"}">{escape(what)}</text>'
+                halo = f' stroke="{_COLOURS[kind]}" stroke-width="3" paint-order="stroke"' if kind in _STRIPES else ""
+                yield f'<text x="{x + 3:.1f}" y="{y + 13:g}" font-size="10" fill="{"#ffffff" if kind in _WHITE_ON else "#000000"}"{halo}>{escape(what)}</text>'
         y += _ROW
     yield from _axis(first, last, tick, unit, scale, y)
     x = float(_LEFT)
     for kind in [k for k in _COLOURS if k in used]:
-        yield f'<rect x="{x:g}" y="{y + 28:g}" width="12" height="10" fill="{_COLOURS[kind]}"/><text x="{x + 16:g}" y="{y + 37:g}" fill="#4a5663">{_MEANS[kind]}</text>'
+        yield f'<rect x="{x:g}" y="{y + 28:g}" width="12" height="10" {_fill(kind, 12)}/><text x="{x + 16:g}" y="{y + 37:g}" fill="#4a5663">{_MEANS[kind]}</text>'
         x += 34 + _LETTER * len(_MEANS[kind])
     yield "</svg>"
+
+
+def _fill(kind: str, wide: float) -> str:
+    if wide > 4 and kind in _STRIPES:
+        return f'fill="url(#pallasim-{kind})"'
+    return f'fill="#ffffff" stroke="{_COLOURS[kind]}" stroke-width="1.5"' if wide > 4 and kind == "step" else f'fill="{_COLOURS[kind]}"'
 
 
 def _axis(first: float, last: float, tick: float, unit: str, scale: float, y: float) -> Iterator[str]:
@@ -94,7 +119,7 @@ def _axis(first: float, last: float, tick: float, unit: str, scale: float, y: fl
     while at <= last * tick * (1 + 1e-9):
         x = _LEFT + (at / tick - first) * scale
         yield f'<line x1="{x:.1f}" y1="{y + 1:g}" x2="{x:.1f}" y2="{y + 7:g}" stroke="#8a939e"/>'
-        yield f'<text x="{x:.1f}" y="{y + 19:g}" text-anchor="middle" fill="#4a5663">{_moment(at, unit)}</text>'
+        yield f'<text x="{min(x, _WIDTH - 24.0):.1f}" y="{y + 19:g}" text-anchor="middle" fill="#4a5663">{_moment(at, unit)}</text>'
         at += step
 
 

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 
-import jax
 import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl

@@ -86,3 +86,11 @@ def test_texts_are_read(scheme):
     # In slices: black or white, whichever is read better.
     assert min(max(contrast(of[k], "#000000"), contrast(of[k], "#ffffff")) for k in KINDS) >= 4.5
     assert min((contrast(of[k], of["panel"]), k) for k in (*KINDS, "cursor"))[0] >= 3, "and what is drawn is seen on its ground"
+
+
+def test_still_pictures_have_the_same_colours():
+    from pallasim import _still
+
+    of = palette("light")
+    assert {k: of[k] for k in KINDS} == _still._COLOURS
+    assert all(contrast(_still._COLOURS[k], "#ffffff" if k in _still._WHITE_ON else "#000000") >= 4.5 for k in KINDS if k != "wait")

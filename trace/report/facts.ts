@@ -130,7 +130,7 @@ export function advice(state: State): HTMLElement | null {
   if (!all.length) return null;
   return panel("advice", "What the numbers advise", h("ul", {}, ...all.map((a) => {
     const n = a.site ? lineOf(l, a.site.file, a.site.line) : -1;
-    return h("li", {}, a.text, n >= 0 ? h("button", { type: "button", class: "to", click: () => state.setLine(n) }, `line ${a.site!.line}`) : null);
+    return h("li", {}, a.text.replace(/(\d) us\b/g, "$1 µs"), n >= 0 ? h("button", { type: "button", class: "to", click: () => state.setLine(n) }, `line ${a.site!.line}`) : null);
   })));
 }
 

@@ -17,7 +17,8 @@ function headline(): HTMLElement {
   const fact = (name: string, value: string) => h("div", { class: "fact" }, h("b", {}, value), h("span", {}, name));
   const facts = p ? [fact("predicted", seconds(p.seconds)), fact("bound by", p.bound || "nothing"), fact("of the roofline", `${(100 * p.peak_seconds / p.seconds).toFixed(0)} %`), p.waves > 0 ? fact("waves", p.waves.toFixed(2)) : null]
     : [fact("to the end", state.launch.time(state.launch.end))];
-  return h("header", { id: "head" }, h("div", {}, h("h1", {}, l.kernel || "kernel"), h("p", { class: "dim" }, `${l.chip === "generic" ? "no chip" : l.chip}${p ? ", as predicted: a model, not a measurement" : ", step after step"}`)), h("div", { class: "factlist" }, ...facts));
+  const shown = state.launch.end * l.tick, rest = p && Math.abs(p.seconds - shown) > 0.001 * p.seconds ? `; the time line ends at ${seconds(shown)}` : "";
+  return h("header", { id: "head" }, h("div", {}, h("h1", {}, l.kernel || "kernel"), h("p", { class: "dim" }, `${l.chip === "generic" ? "no chip" : l.chip}${p ? `, as predicted: a model, not a measurement${rest}` : ", step after step"}`)), h("div", { class: "factlist" }, ...facts));
 }
 
 function launches(): HTMLElement | null {

@@ -168,14 +168,14 @@ export class TimelineView {
   // At most one box a pixel: what is narrower than that lies in the one before.
   private lane(c: CanvasRenderingContext2D, w: number, row: Row, lane: Lane) {
     const { from, to, line, launch } = this.state, col = colours(), names = launch.raw.names;
-    const unit = launch.raw.tracks[lane.track].kind === Kind.Unit, scale = (w - this.labels) / (to - from);
+    const track = launch.raw.tracks[lane.track], unit = track.kind === Kind.Unit, flight = track.kind === Kind.Flight, scale = (w - this.labels) / (to - from);
     let i = Math.max(before(lane.end, from), 0), drawn = -1;
     for (; i < lane.begin.length && lane.begin[i] <= to; ++i) {
       if (lane.end[i] < from) continue;
       const x = this.labels + (lane.begin[i] - from) * scale, wide = (lane.end[i] - lane.begin[i]) * scale;
       const marked = line >= 0 && lane.line[i] === line;
       if (x + wide < drawn && !marked) continue;
-      const named = kindOf(names[lane.name[i]], unit), kind = named === "in" && lane.away?.[i] ? "out" : named, width = Math.max(wide, 1);
+      const named = kindOf(flight ? track.name : names[lane.name[i]], unit), kind = named === "in" && lane.away?.[i] ? "out" : named, width = Math.max(wide, 1);
       c.globalAlpha = line >= 0 && !marked ? 0.25 : 1;
       c.fillStyle = col.kinds[kind];
       const top = kind === "wait" ? row.y + row.height / 2 - 2 : row.y + 2, tall = kind === "wait" ? 4 : row.height - 4, across = Math.max(width - (width > 3 ? 0.6 : 0), 0.8);
