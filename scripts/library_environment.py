@@ -25,7 +25,7 @@ ROOT = Path(os.environ["PALLASIM_LIBRARIES"])
 PACKAGES = {"tpu_inference": "tpu-inference/tpu_inference", "maxtext": "maxtext/src/maxtext", "sgl_jax": "sglang-jax/python/sgl_jax"}
 ABSENT = ["transformers", "pathwaysutils", "huggingface_hub", "safetensors", "torch", "triton", "orjson", "zmq", "pandas", "PIL", "omegaconf",
           "fastapi", "uvicorn", "msgspec", "pybase64", "partial_json_parser", "modelscope", "setproctitle", "IPython", "openai",
-          "llguidance", "xgrammar", "soundfile", "librosa", "imageio", "diffusers", "datasets", "torchvision"]
+          "llguidance", "xgrammar", "vllm", "torchax", "soundfile", "librosa", "imageio", "diffusers", "datasets", "torchvision"]
 ANSWERED = {n for n in ABSENT if importlib.util.find_spec(n) is None} | {
     "sgl_jax.srt.eplb.expert_location", "sgl_jax.srt.configs.model_config", "sgl_jax.srt.hf_transformers_utils"}
 # Reasons of tests to skip that hold of machines where the library is tested, and not here.
@@ -42,6 +42,7 @@ class Answers(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> Any:
         module = mock.MagicMock(name=spec.name)
         module.__name__, module.__path__, module.__version__ = spec.name, [], "4.50.0"
+        module.get_ipython.return_value = None  # no notebook
         return module
 
     def exec_module(self, module: Any) -> None:
@@ -73,7 +74,9 @@ sys.meta_path.insert(0, Answers())
 for _name, _path in PACKAGES.items():
     _module(_name, __path__=[str(ROOT / _path)])
 _module("tpu_inference.logger", init_logger=Logger)
-_module("tpu_inference.utils", make_optimized_mesh=lambda shape, names: jax.sharding.Mesh(np.array(jax.devices()).reshape(shape), names))
+if (ROOT / PACKAGES["tpu_inference"]).is_dir():
+    importlib.import_module("tpu_inference.utils").make_optimized_mesh = lambda shape, names: jax.sharding.Mesh(
+        np.array(jax.devices()).reshape(shape), names)
 unittest.TestCase.skipTest = _skip  # type: ignore[method-assign]
 test_util.device_under_test = lambda: "tpu"
 test_util.is_device_tpu = lambda version=None, variant="": version in (None, 7)

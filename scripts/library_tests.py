@@ -51,6 +51,9 @@ CASES = [
     Case("grouped top-k", "sglang-jax", "python/sgl_jax/test/kernels/grouped_topk_test.py"),
     Case("biased top-k", "sglang-jax", "python/sgl_jax/test/kernels/biased_topk_test.py",
          "matches"),
+    Case("reads outside that it does not use", "tpu-inference", str(SCRIPTS / "library_cases.py"), "not_used and tpu_inference", devices=2),
+    Case("reads outside that it does not use", "sglang-jax", str(SCRIPTS / "library_cases.py"), "not_used and sgl_jax", devices=2),
+    Case("reads outside that it does not use", "tokamax", str(SCRIPTS / "library_cases.py"), "not_used and tokamax"),
     Case("hierarchical reduce-scatter", "tpu-inference", str(SCRIPTS / "library_cases.py"), "hierarchical", devices=8),
     Case("ring collectives", "TPU-Collectives", str(SCRIPTS / "library_cases.py"), "ring_of_four", devices=4, fails=1),
 ]
