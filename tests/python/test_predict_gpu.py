@@ -213,3 +213,28 @@ def test_rows_whose_indices_are_arrays_are_predicted_without_values():
     without, with_values = (predicted(f, S((512, 1000), jnp.float32), values=v)[0] for v in (False, True))
     assert not without.with_values and with_values.with_values
     assert without.seconds == pytest.approx(with_values.seconds, rel=1e-9)
+
+
+def test_loops_that_follow_each_other_share_what_is_fetched_ahead():
+    """As one that has a mask behind one that needs none: each has its stages in shared memory, one after the other."""
+    n, block, stages = 2048, 128, 3
+
+    def attend(loops):
+        def kernel(a_ref, b_ref, o_ref):
+            def step(i, acc):
+                at = pl.ds(i * block, block)
+                return acc + jnp.dot(a_ref[:, at], b_ref[at, :], preferred_element_type=jnp.float32)
+
+            acc = jnp.zeros((block, block), jnp.float32)
+            for k in range(loops):
+                acc = jax.lax.fori_loop(k * (n // block // loops), (k + 1) * (n // block // loops), step, acc)
+            o_ref[...] = acc.astype(o_ref.dtype)
+
+        specs = [pl.BlockSpec((block, n), lambda i, j: (i, 0)), pl.BlockSpec((n, block), lambda i, j: (0, j))]
+        f = pl.pallas_call(kernel, grid=(n // block, n // block), in_specs=specs, out_specs=pl.BlockSpec((block, block), lambda i, j: (i, j)),
+                           out_shape=S((n, n), jnp.float16), compiler_params=plt.CompilerParams(num_warps=8, num_stages=stages))
+        return predicted(f, S((n, n), jnp.float16), S((n, n), jnp.float16))[0]
+
+    one, two = attend(1), attend(2)
+    assert one.resident == two.resident == 1
+    assert two.seconds == pytest.approx(one.seconds, rel=0.2)

@@ -172,6 +172,7 @@ void StepCosts::walk(const ir::Region& r, const Scope& scope) {
       inner.loop = &op;
       inner.products = std::any_of(op.regions.begin(), op.regions.end(), has_product);
       inner.ahead = fetches_ahead_ && inner.products;
+      if (inner.ahead && !inner.nest) inner.nest = &op;
     } else if (op.code == OpCode::while_) {
       inner.loop = nullptr;
       inner.ahead = inner.products = false;
@@ -180,6 +181,12 @@ void StepCosts::walk(const ir::Region& r, const Scope& scope) {
   }
   if (last == SIZE_MAX) return;
   for (const ir::Op* w : waiting) attach(*w, scope, last);
+}
+
+double StepCosts::ahead_bytes() const {
+  double most = 0;
+  for (const auto& [nest, bytes] : ahead_bytes_) most = std::max(most, bytes);
+  return most;
 }
 
 // Bytes of a load that lie side by side: its last dimension, and those before it as long as all of the array's is
@@ -239,7 +246,7 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
     if (l.value >= 0) l.row = row_of(*scope.graph->type(l.value), l.operand);
     if (scope.ahead && l.value >= 0) {
       l.loop = scope.loop;
-      ahead_bytes_ += w.bytes;
+      ahead_bytes_[scope.nest] += w.bytes;
       ahead_.insert(l.value);
     }
     if (scope.products && l.value >= 0) (l.row >= l.bytes ? boxes_ : apart_bytes_) += l.row >= l.bytes ? 1 : l.bytes;

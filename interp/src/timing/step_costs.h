@@ -62,8 +62,8 @@ class StepCosts {
     const auto it = side_by_side_.find(op);
     return it == side_by_side_.end() ? 1 : it->second;
   }
-  // Bytes that a program's loads ahead take of shared memory, per stage.
-  double ahead_bytes() const { return ahead_bytes_; }
+  // Bytes that a program's loads ahead take of shared memory, per stage: loops that follow each other take the same.
+  double ahead_bytes() const;
   // And operands of products that lie there as long as it runs.
   double operand_bytes() const { return operand_bytes_; }
   // Of what loops with products load: addresses that a lane of so many has. What lies side by side has one, else each
@@ -75,7 +75,8 @@ class StepCosts {
   struct Scope {
     const ir::Graph* graph;
     const ir::Op* loop;
-    bool ahead, products;  // of the loop: its compiler fetches ahead there; it has products
+    bool ahead, products;        // of the loop: its compiler fetches ahead there; it has products
+    const ir::Op* nest = nullptr;  // the outermost loop that fetches ahead
   };
   void walk(const ir::Region&, const Scope&);
   void attach(const ir::Op&, const Scope&, size_t step);
@@ -100,7 +101,8 @@ class StepCosts {
   std::unordered_set<ir::ValueId> multiplied_;
   std::unordered_map<const ir::Op*, size_t> attached_;  // step that has its costs
   std::unordered_set<ir::ValueId> ahead_;  // values that are fetched ahead, or counted among operand_bytes_
-  double ahead_bytes_ = 0, operand_bytes_ = 0, boxes_ = 0, apart_bytes_ = 0;
+  std::unordered_map<const ir::Op*, double> ahead_bytes_;  // by nest of loops
+  double operand_bytes_ = 0, boxes_ = 0, apart_bytes_ = 0;
 };
 
 // Whether control, addresses or synchronisation of the kernel depend on values that only arithmetic on arrays, or
