@@ -274,13 +274,19 @@ static bool has_lists(const ir::Module& m, const std::vector<bool>& made_up) {
   return true;
 }
 
-// With zeros in place of what arrays hold, a kernel may go where it never goes.
-[[noreturn]] static void cannot_tell(const ir::DiagnosticError& e, const std::string& kernel) {
+// With zeros in place of what arrays hold, a kernel may go where it never goes. Which arrays those are tells whether
+// it went there by what was given.
+[[noreturn]] static void cannot_tell(const ir::DiagnosticError& e, const ir::Module& m,
+                                     const std::vector<bool>& made_up) {
   const ir::Diagnostic& d = e.diagnostic();
+  std::vector<std::string> names;
+  const auto dynamic = static_cast<size_t>(m.num_dynamic);
+  for (size_t i = 0; i < made_up.size(); ++i)
+    if (made_up[i]) names.push_back(i < dynamic ? "the size of the grid" : m.operands[i - dynamic].name);
   ir::Diagnostic("PS-OPT-001", "what the kernel does depends on what arrays hold, which was not given")
-      .of(kernel)
+      .of(m.name)
       .at(d.site)
-      .with({fmt::format("with zeros in place of it: {}, {}", d.code.text(), d.message)})
+      .with({fmt::format("with zeros in place of {}: {}, {}", fmt::join(names, ", "), d.code.text(), d.message)})
       .hinted("give arrays in place of shapes")
       .raise();
 }
@@ -337,7 +343,8 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
     const ir::Code code = e.diagnostic().code;
     const bool of_the_run =
         code.blame() == ir::Blame::Kernel && code != "PS-LIVE-002" && code.family() != ir::CodeFamily::kMEM;
-    if (of_the_run && goes_by_made_up(cached.plan->module, l.values, how.made_up)) cannot_tell(e, out.kernel);
+    if (of_the_run && goes_by_made_up(cached.plan->module, l.values, how.made_up))
+      cannot_tell(e, cached.plan->module, how.made_up);
     throw;
   }
   const WholeLaunch& launch = powered.launch();

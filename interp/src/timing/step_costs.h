@@ -75,7 +75,7 @@ class StepCosts {
   struct Scope {
     const ir::Graph* graph;
     const ir::Op* loop;
-    bool ahead, products;        // of the loop: its compiler fetches ahead there; it has products
+    bool ahead, products;          // of the loop: its compiler fetches ahead there; it has products
     const ir::Op* nest = nullptr;  // the outermost loop that fetches ahead
   };
   void walk(const ir::Region&, const Scope&);
