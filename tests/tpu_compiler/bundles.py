@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import collections
 import csv
+import functools
 import glob
 import json
 import os
@@ -24,9 +25,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DUMP = tempfile.TemporaryDirectory()
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ["LIBTPU_INIT_ARGS"] = f"--xla_jf_dump_to={DUMP.name} --xla_jf_dump_llo_text=true"
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
@@ -52,9 +51,18 @@ def call(f: Callable[..., Any], args: list[Any], out: Any) -> Callable[..., Any]
     return lambda *a: pl.pallas_call(probe_kernel, out_shape=out, compiler_params=pltpu.CompilerParams(vmem_limit_bytes=32 << 20))(*a)
 
 
+@functools.cache
+def dumps() -> tempfile.TemporaryDirectory[str]:
+    """Where the compiler, which begins behind this, writes what it makes. Who only predicts leaves the environment as it is."""
+    folder = tempfile.TemporaryDirectory()
+    os.environ["LIBTPU_INIT_ARGS"] = f"--xla_jf_dump_to={folder.name} --xla_jf_dump_llo_text=true"
+    return folder
+
+
 def schedule(f: Callable[..., Any], args: list[Any], chip: str) -> dict[str, int] | str:
     """Bundles, and instructions by unit; a string: why it is refused."""
-    for path in glob.glob(f"{DUMP.name}/*"):
+    folder = dumps().name
+    for path in glob.glob(f"{folder}/*"):
         os.remove(path)
     with _emulate.emulate(chip):
         closed = jax.make_jaxpr(f)(*args)
@@ -63,7 +71,7 @@ def schedule(f: Callable[..., Any], args: list[Any], chip: str) -> dict[str, int
     if not answer.accepted:
         return answer.line
     # Beside the kernel there is what begins and ends a program, and lays out its arrays.
-    path, = (p for p in glob.glob(f"{DUMP.name}/*final_hlo-static-per-bundle-utilization.txt") if "-launch" in os.path.basename(p))
+    path, = (p for p in glob.glob(f"{folder}/*final_hlo-static-per-bundle-utilization.txt") if "-launch" in os.path.basename(p))
     lines = pathlib.Path(path).read_text().splitlines()
     names = [name.strip() for name in lines[1].split(",")]
     rows = [[int(x) for x in line.split()] for line in lines[4:] if line.strip()]

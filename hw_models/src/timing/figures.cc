@@ -92,22 +92,29 @@ std::vector<const TimingFigure*> TimingFigures::used() const {
   return r;
 }
 
-// The column of a chip in tpu_instructions.csv; nothing for others.
+// The column of a chip in tpu_instructions.csv; nothing for others. Throws std::runtime_error naming a malformed line:
+// guesses would take its place without a word.
 static void add_instructions(std::string_view chip, std::vector<TimingFigure>* to) {
   std::string_view csv = kTpuInstructions;
   const std::vector<std::string> head = take_csv_line(&csv);
   const auto column = static_cast<size_t>(std::find(head.begin(), head.end(), chip) - head.begin());
   if (column == head.size()) return;
-  while (!csv.empty()) {
+  for (size_t line = 2; !csv.empty(); ++line) {
     const std::vector<std::string> c = take_csv_line(&csv);
-    if (c.size() != head.size() || c[column].empty()) continue;
+    const auto malformed = [&] {
+      throw std::runtime_error("tpu_instructions.csv, line " + std::to_string(line) + " is no row of numbers");
+    };
+    if (c.size() != head.size()) malformed();
+    if (c[column].empty()) continue;
     TimingFigure f{c[2] + "_" + c[0] + (c[1].empty() ? "" : "_" + c[1]),
                    0,
                    "instructions/register",
                    FigureStatus::Measured,
                    "what libtpu 0.0.42 schedules (tests/tpu_compiler/bundles.py)",
                    ""};
-    std::from_chars(c[column].data(), c[column].data() + c[column].size(), f.value);
+    const char* const last = c[column].data() + c[column].size();
+    const auto [end, error] = std::from_chars(c[column].data(), last, f.value);
+    if (error != std::errc() || end != last) malformed();
     to->push_back(std::move(f));
   }
 }
