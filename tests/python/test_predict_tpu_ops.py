@@ -13,7 +13,8 @@ from jax.experimental.pallas import tpu as pltpu
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "tpu_compiler"))
-bundles = pytest.importorskip("bundles")
+import bundles  # noqa: E402
+
 F32, BF16, I32 = jnp.float32, jnp.bfloat16, jnp.int32
 ROWS, COLS = 256, 512
 REGISTERS = ROWS * COLS / 1024
