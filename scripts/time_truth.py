@@ -6,6 +6,7 @@
                                                                         predicts each row; prints the error per family
     ...  WORD                                                           rows whose family contains WORD
     ...  --more --seed N                                                 the families of scripts/time_families.py, as seed N makes them up
+    ...  --parts                                                         kernels of one mechanism each (scripts/time_parts.py)
 
 A row is a family, a problem and a configuration. Times are those of the device (CUPTI), the median of several launches.
 """
@@ -118,8 +119,8 @@ def mosaic_attention(batch: int, seq: int, heads: int, dim: int, **config: int) 
     return functools.partial(at.attention, config=at.TuningConfig(**config)), (x, x, x)
 
 
-def rows(seed: int | None = None, more: bool = False) -> Iterator[Row]:
-    """Those that were chosen; with a seed others that it makes up, with `more` of further families."""
+def rows(seed: int | None = None, more: bool = False, parts: bool = False) -> Iterator[Row]:
+    """Those that were chosen; with a seed others that it makes up, with `more` of further families; `parts`: of one mechanism each."""
     def one(family: str, make: Any, problem: dict[str, Any], config: dict[str, Any]) -> Iterator[Row]:
         try:
             f, shapes = make(**problem, **config)
@@ -128,6 +129,11 @@ def rows(seed: int | None = None, more: bool = False) -> Iterator[Row]:
             return
         yield family, problem, config, f, shapes
 
+    if parts:
+        import time_parts
+
+        yield from time_parts.parts(one)
+        return
     if more:
         import time_families
 
@@ -368,6 +374,7 @@ def main() -> None:
     parser.add_argument("--but", action="append", default=[], help="a file whose rows are not measured again")
     parser.add_argument("--seed", type=int, help="rows that it makes up, in place of those that were chosen")
     parser.add_argument("--more", action="store_true", help="further families")
+    parser.add_argument("--parts", action="store_true", help="kernels of one mechanism each")
     parser.add_argument("--against")
     parser.add_argument("--chip", default="gpu-h100")
     parser.add_argument("--dump", default="")
@@ -378,11 +385,11 @@ def main() -> None:
     parser.add_argument("--table", nargs="+", default=[], metavar="DUMP", help="of what --dump wrote, the table of docs/time.md")
     a = parser.parse_args()
     if a.write:
-        write(a.write, a.word, a.seconds, read(a.but), rows(a.seed, a.more))
+        write(a.write, a.word, a.seconds, read(a.but), rows(a.seed, a.more, a.parts))
     if a.table:
         table(a.table)
     if a.against:
-        against(a.against, a.chip, a.word, a.dump, a.every, a.first, rows(a.seed, a.more))
+        against(a.against, a.chip, a.word, a.dump, a.every, a.first, rows(a.seed, a.more, a.parts))
 
 
 if __name__ == "__main__":

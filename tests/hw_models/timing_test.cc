@@ -117,12 +117,12 @@ TEST(Transfers, AQueueServesAsTheyCome) {
 
 TEST(BoxCache, TheOldestGoFirst) {
   BoxCache c(20);
-  EXPECT_FALSE(c.touch(1, 10));
-  EXPECT_FALSE(c.touch(2, 10));
-  EXPECT_TRUE(c.touch(1, 10));   // 2 is the oldest now
-  EXPECT_FALSE(c.touch(3, 10));  // and goes
-  EXPECT_TRUE(c.touch(1, 10));
-  EXPECT_FALSE(c.touch(2, 10));
+  EXPECT_FALSE(c.touch(1, 10, 0).hit);
+  EXPECT_FALSE(c.touch(2, 10, 0).hit);
+  EXPECT_TRUE(c.touch(1, 10, 0).hit);   // 2 is the oldest now
+  EXPECT_FALSE(c.touch(3, 10, 0).hit);  // and goes
+  EXPECT_TRUE(c.touch(1, 10, 0).hit);
+  EXPECT_FALSE(c.touch(2, 10, 0).hit);
 }
 
 TEST(TimingFigures, EveryChipHasItsOwnWithASource) {

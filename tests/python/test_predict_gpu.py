@@ -41,7 +41,7 @@ def product(m, n, k, bm, bn, bk, warps, stages=3):
 
 
 # The kernel, and how far a sample may be off: of the grid's 256 programs eight SMs have one, the others two.
-SAMPLED = {"persistent": (lambda: hopper(1024, 1024, 1024), 0.005), "clusters": (lambda: hopper(1024, 2048, 512, cluster_dimension=1), 0.005),
+SAMPLED = {"persistent": (lambda: hopper(1024, 1024, 1024), 0.005), "clusters": (lambda: hopper(1024, 2048, 512, cluster_dimension=1), 0.01),
            "narrow": (lambda: hopper(2048, 1024, 1024, tile_k=32, max_concurrent_steps=2), 0.005),
            "grid": (lambda: product(1024, 1024, 1024, 64, 64, 64, 4), 0.03)}
 
@@ -169,8 +169,8 @@ def test_both_ctas_of_a_pair_multiply():
     assert p.flops == pytest.approx(2 * m * n * k, rel=0.01)
 
 
-def attend(scale, transposed, heads=64, seq=8192, dim=64, block=128):
-    """Of one block of queries and all keys; one program per block and head, heads first."""
+def attend(scale, transposed, heads=64, seq=8192, dim=64, block=128, heads_first=True):
+    """Of one block of queries and all keys; one program per block and head: heads are the grid's first axis or its last one."""
     def kernel(q_ref, k_ref, o_ref):
         def step(i, acc):
             k = plt.load(k_ref.at[pl.ds(i * block, block), :])
@@ -180,18 +180,34 @@ def attend(scale, transposed, heads=64, seq=8192, dim=64, block=128):
 
         o_ref[...] = jax.lax.fori_loop(0, seq // block, step, jnp.zeros((block,), jnp.float32))
 
+    def at(index):
+        return index if heads_first else lambda i, h: index(h, i)
+
     x = S((heads, seq, dim), jnp.float16)
-    f = pl.pallas_call(kernel, grid=(heads, seq // block), out_shape=S((heads, seq), jnp.float32),
-                       in_specs=[pl.BlockSpec((None, block, dim), lambda h, i: (h, i, 0)), pl.BlockSpec((None, seq, dim), lambda h, i: (h, 0, 0))],
-                       out_specs=pl.BlockSpec((None, block), lambda h, i: (h, i)), compiler_params=plt.CompilerParams(num_warps=4, num_stages=3))
+    grid = (heads, seq // block) if heads_first else (seq // block, heads)
+    f = pl.pallas_call(kernel, grid=grid, out_shape=S((heads, seq), jnp.float32),
+                       in_specs=[pl.BlockSpec((None, block, dim), at(lambda h, i: (h, i, 0))), pl.BlockSpec((None, seq, dim), at(lambda h, i: (h, 0, 0)))],
+                       out_specs=pl.BlockSpec((None, block), at(lambda h, i: (h, i))), compiler_params=plt.CompilerParams(num_warps=4, num_stages=3))
     return f, x, x
 
 
 def test_arrays_that_no_cache_holds_come_from_memory_as_often_as_programs_far_apart_read_them():
-    f, *x = attend(0, False)
-    p = predicted(f, *x)[0]
+    """Programs are taken up along the first axis, so that heads go through their keys side by side, once per wave; along the last one a head's
+    programs are there together."""
     once = 2 * 64 * 8192 * 64 * 2
+    p = predicted(*attend(0, False, heads_first=False))[0]
     assert once * 0.9 < p.bytes_read < once * 2  # not once per program, which are 64 times as many bytes of keys
+    apart = predicted(*attend(0, False))[0]
+    each_wave = once / 2 * (1 + 4096 / apart.resident)  # queries once, keys again and again
+    assert each_wave * 0.9 < apart.bytes_read < each_wave * 1.4, apart.bytes_read / each_wave
+
+
+def test_axes_of_vmap_are_the_slowest():
+    """A launch that vmap made takes its programs up as each of those it is made of, one after the other."""
+    f, a, b = product(1024, 1024, 1024, 64, 128, 64, 4)
+    mapped = predicted(jax.vmap(f), S((32, 1024, 1024), jnp.float16), S((32, 1024, 1024), jnp.float16))[0]
+    once = 32 * 2 * 1024 * 1024 * 2
+    assert once * 0.9 < mapped.bytes_read < once * 1.3
 
 
 def test_what_compilers_fold_costs_nothing():

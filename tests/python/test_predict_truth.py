@@ -35,7 +35,8 @@ def test_predictions_are_near_measured_times():
 # Of the families of scripts/time_families.py so many rows each; the bound is what their mean error may be.
 @pytest.mark.parametrize("family, rows, bound", [("triton decode", 10, 0.2), ("triton histogram", 3, 0.3), ("triton log sum exp", 5, 0.25),
                                                  ("triton rms norm", 5, 0.3), ("triton cumulative", 5, 0.25), ("triton embedding", 4, 0.35),
-                                                 ("triton int8 matmul", 4, 0.6)])
+                                                 ("triton int8 matmul", 4, 0.3), ("triton split k", 4, 0.2), ("triton batched matmul", 3, 0.3),
+                                                 ("triton transposed", 4, 0.25)])
 def test_further_families_are_near_measured_times(family, rows, bound):
     known = time_truth.read([str(ROOT / "tests" / "truth" / "families_h100_2712.json")])
     errors = {}
@@ -47,6 +48,23 @@ def test_further_families_are_near_measured_times(family, rows, bound):
         errors[time_truth.key_of(name, problem, config)] = p.seconds / row["seconds"] - 1
     assert len(errors) == rows
     assert statistics.mean(map(abs, errors.values())) < bound, errors
+
+
+# Each mechanism by itself: every so many rows, of those that take longer than 2 us; the bound is what their mean error may be.
+@pytest.mark.parametrize("family, every, bound", [("memory", 9, 0.12), ("rows", 7, 0.1), ("shared", 9, 0.15), ("updates, add", 7, 0.3), ("updates, split", 9, 0.15),
+                                                  ("bytes", 8, 0.2), ("pipelines", 9, 0.15)])
+def test_parts_are_near_measured_times(family, every, bound):
+    pytest.importorskip("jax.experimental.mosaic.gpu")
+    known = time_truth.read([str(ROOT / "tests" / "truth" / "parts_h100.json")])
+    ratios = {}
+    rows = (r for r in time_truth.rows(parts=True) if r[0] == family)
+    for i, (name, problem, config, f, shapes) in enumerate(rows):
+        key = time_truth.key_of(name, problem, config)
+        if i % every == every // 2 and key in known and known[key]["seconds"] > 2e-6:
+            ratios[key] = pallasim.predict(f, *shapes, chip="gpu-h100", sensitivity=False).seconds / known[key]["seconds"]
+    assert len(ratios) > 2
+    assert statistics.mean(abs(r - 1) for r in ratios.values()) < bound, ratios
+    assert all(0.55 < r < 1.8 for r in ratios.values()), ratios
 
 
 def test_atomics_take_as_long_as_they_meet():

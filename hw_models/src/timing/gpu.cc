@@ -68,6 +68,14 @@ class Gpu : public CostModel {
     }
     if (!s.asynchronous) w.latency = f_("dot_latency");
     busy(w, Unit::Matrix) = cycles / clock;
+    // What is summed over must lie side by side in shared memory: where it does not in the array, lanes fetch it to
+    // their registers when it is wanted, take it apart and store it byte by byte; rows that lie so far apart share the
+    // banks.
+    if (triton_ && !s.asynchronous && ir::bit_width(s.dtype) == 8 && !s.right_k_last) {
+      const double stored = static_cast<double>(s.batch) * k * n / 32;
+      busy(w, Unit::Access) += stored * (f_("byte_cycles") + std::clamp(n / 16, 1.0, 16.0)) * cycle_;
+      w.latency += f_("load_latency") + 2 * f_("barrier_latency");
+    }
     return w;
   }
 

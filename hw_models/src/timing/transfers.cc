@@ -20,7 +20,13 @@ void Transfers::schedule(int resource) {
   if (const double at = shares_[r].next(); at < kNever) events_.push({at, order_++, resource, -1, versions_[r]});
 }
 
-void Transfers::begin(double now, double latency, const Use* uses, size_t count, int64_t tag) {
+void Transfers::foresee(int64_t id) {
+  Flight& f = flights_[static_cast<size_t>(id)];
+  f.latency = std::max(f.latency, f.there - f.last);
+  events_.push({f.last + f.latency, order_++, -1, id, 0});
+}
+
+void Transfers::begin(double now, double latency, const Use* uses, size_t count, int64_t tag, double there) {
   int64_t id = static_cast<int64_t>(flights_.size());
   if (free_.empty()) {
     flights_.emplace_back();
@@ -29,7 +35,7 @@ void Transfers::begin(double now, double latency, const Use* uses, size_t count,
     free_.pop_back();
   }
   Flight& f = flights_[static_cast<size_t>(id)];
-  f = {tag, now, latency, now, 0, -1};
+  f = {tag, now, latency, now, there, 0, -1};
   for (size_t i = 0; i < count; ++i) {
     if (uses[i].work <= 0) continue;
     if (const auto r = static_cast<size_t>(uses[i].resource); orders_[r] == Order::Queued) {
@@ -41,7 +47,7 @@ void Transfers::begin(double now, double latency, const Use* uses, size_t count,
     shares_[static_cast<size_t>(uses[i].resource)].add(now, uses[i].work, id);
     schedule(uses[i].resource);
   }
-  if (f.left == 0) events_.push({f.last + latency, order_++, -1, id, 0});
+  if (f.left == 0) foresee(id);
 }
 
 double Transfers::busy(int resource) const {
@@ -73,15 +79,16 @@ bool Transfers::step(Done* done) {
   const int64_t id = shares_[static_cast<size_t>(e.resource)].take();
   Flight& f = flights_[static_cast<size_t>(id)];
   if (e.time >= f.last) f.last = e.time, f.resource = e.resource;
-  if (--f.left == 0) events_.push({f.last + f.latency, order_++, -1, id, 0});
+  if (--f.left == 0) foresee(id);
   schedule(e.resource);
   return false;
 }
 
-bool BoxCache::touch(uint64_t key, double bytes) {
+BoxCache::Found BoxCache::touch(uint64_t key, double bytes, double arrives) {
   const auto it = boxes_.find(key);
   const bool hit = it != boxes_.end();
-  boxes_[key] = {bytes, ++stamp_};
+  const double there = hit ? it->second.there : arrives;
+  boxes_[key] = {bytes, there, ++stamp_};
   order_.push({key, stamp_});
   if (!hit) held_ += bytes;
   while (held_ > bytes_ && !order_.empty()) {
@@ -92,7 +99,7 @@ bool BoxCache::touch(uint64_t key, double bytes) {
     held_ -= at->second.bytes;
     boxes_.erase(at);
   }
-  return hit;
+  return {hit, there};
 }
 
 }  // namespace pallasim::hw

@@ -54,8 +54,7 @@ void TritonLayouts::look(const ir::Region& r, const ir::Graph& g) {
 }
 
 bool TritonLayouts::by_warpgroups(const ProductShape& s) const {
-  return wgmma_ && warps_ % 4 == 0 && s.m % 64 == 0 && s.n % 8 == 0 && multiplies_by_warpgroup(s.dtype) && !s.highest &&
-         (ir::bit_width(s.dtype) != 8 || s.right_k_last);
+  return wgmma_ && warps_ % 4 == 0 && s.m % 64 == 0 && s.n % 8 == 0 && multiplies_by_warpgroup(s.dtype) && !s.highest;
 }
 
 // Triton's AccelerateMatmul.cpp, warpsPerTileV2 and V3: all along the rows of warpgroups' products; of a chain of

@@ -133,6 +133,7 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   settings.figures = &f_;
   settings.chip = &chip;
   settings.cores = static_cast<double>(gpu ? chip.device_cores : std::max<int64_t>(p.threads.cores, 1));
+  settings.lanes = 32 * static_cast<double>(warps);
   settings.stages = static_cast<int>(stages);
   settings.timeline = timeline;
   settings.warm = !l_.how.cold;

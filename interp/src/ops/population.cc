@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "bodies.h"
+#include "dispatch_order.h"
 #include "findings.h"
 
 namespace pallasim::interp {
@@ -316,7 +317,7 @@ void Execution::start_programs() {
   for (size_t i = 0; i < static_cast<size_t>(unit_threads); ++i) {
     threads[i].index = threads[i].unit = static_cast<int32_t>(i);
     const auto place = static_cast<int64_t>(i / static_cast<size_t>(population.crew) % resident);
-    threads[i].point = population.first + place * population.stride;
+    threads[i].point = program_at(*plan, grid, population.first + place * population.stride);
     threads[i].exec = this;
     threads[i].body = &plan->first();
     threads[i].strips = host.strips_of(0);
@@ -406,7 +407,7 @@ std::vector<int32_t> Execution::end_program(Thread& t) {
     x.bases = nullptr;
     x.pc = nullptr;
     if (!more) continue;
-    x.point = next_point;
+    x.point = program_at(*plan, grid, next_point);
     x.stop = Stop::None;
     begin.push_back(x.index);
   }

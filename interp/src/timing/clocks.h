@@ -47,10 +47,11 @@ class Path {
 #define PALLASIM_RATES(X)                                                                                       \
   X(barrier_issue) X(barrier_latency) X(block_launch_rate) X(block_start) X(clock) X(dma_issue)                 \
   X(dma_latency) X(hbm_bandwidth) X(hbm_read_bandwidth) X(hbm_write_bandwidth) X(ici_latency) X(kernel_end)     \
-  X(kernel_time) X(l2_bytes) X(l2_load_bandwidth) X(l2_own_bandwidth) X(l2_read_bandwidth) X(line_bytes)        \
-  X(load_hbm_latency) X(load_latency) X(nvlink_latency) X(semaphore_latency) X(smem_read_rate) X(step_cycles)   \
-  X(step_time) X(store_latency) X(tma_hbm_latency) X(tma_issue) X(tma_latency) X(tma_row_time)                  \
-  X(tma_sm_bandwidth) X(tmem_rate) X(wgmma_drain) X(wgmma_issue) X(wgmma_smem_rate)
+  X(kernel_time) X(l2_bytes) X(l2_load_bandwidth) X(l2_own_bandwidth) X(l2_read_bandwidth) X(l2_write_bandwidth) \
+  X(line_bytes) X(load_hbm_latency) X(load_latency) X(nvlink_latency) X(part_line_bytes) X(semaphore_latency)   \
+  X(smem_read_rate) X(step_cycles) X(step_time) X(store_latency) X(tma_hbm_latency) X(tma_issue) X(tma_latency) \
+  X(tma_row_time) X(tma_sm_bandwidth) X(tmem_rate) X(wgmma_drain) X(wgmma_issue) X(wgmma_smem_rate)             \
+  X(atomic_latency)
 // clang-format on
 enum class Rate : uint8_t {
 #define X(name) name,
@@ -64,6 +65,7 @@ struct ClockSettings {
   double cores = 1;        // SMs, or TensorCores of a device, that take programs
   double per_core = 1;     // programs of an SM at a time
   int64_t programs = 0;    // of the whole launch; 0: no programs
+  double lanes = 128;      // of a program
   int stages = 1;          // of loads in loops that Triton's compiler pipelines
   bool warm = true;        // what fits in a cache lies there, as when a launch is repeated
   Folds* folds = nullptr;  // null: all trips are run
@@ -185,9 +187,9 @@ class Clocks : public Events {
   // Between a device's memory and a core: what the cache and the core's port are busy with is given in bytes, too.
   struct Far {
     int64_t core, device;
-    double bytes, cache_bytes, port_bytes;
+    double bytes, memory_bytes, cache_bytes, port_bytes;  // what is moved, and what it takes of each
     bool writes, misses;
-    double latency;
+    double latency, there = 0;
   };
   void far_transfer(int64_t flight, double now, const Far&);
   double issue_share(const Thread&) const;
@@ -215,7 +217,12 @@ class Clocks : public Events {
   int32_t step_word(int32_t step);
   void show_unit(const Thread&, int32_t step, hw::Unit, double begin, double end, int line);
   ir::LocId loc_of(int line) const { return costs_.lines()[static_cast<size_t>(line)]; }
-  bool misses(const Clock&, int64_t device, const StepLoad&, uint64_t box);
+  struct Source {
+    bool memory;     // the device's, else its cache
+    double latency;  // s
+    double there;    // from when on it has the bytes
+  };
+  Source source_of(const Clock&, int64_t device, const StepLoad&, uint64_t box);
   void begin_loop(const Thread&, const Step&, const ir::Op* loop);
   void next_trip(Thread&, const Step&, const ir::Op* loop);
   void count_trip(Thread&, const Step&, const ir::Op* loop);

@@ -1,12 +1,16 @@
 // What is under way: loads and stores of threads, copies, products.
 #include <algorithm>
+#include <cmath>
 
 #include "../ops/footprint.h"
 #include "../plan/kinds.h"
 #include "../plan/payload/movement.h"
+#include "../plan/payload/places.h"
 #include "clocks.h"
 
 namespace pallasim::interp {
+
+constexpr double kMemoryLine = 128;  // bytes that caches and memory keep together
 
 using hw::Unit;
 using memory::AsyncKind, memory::AsyncOperation, memory::Place, memory::Side;
@@ -75,6 +79,16 @@ uint64_t gathered_box(const Thread& t, const GatherPayload& p) {
   return key | 1;
 }
 
+// Where a load is that begins when its address is found.
+uint64_t found_box(const Thread& t, const Step& s, const IndexPayload& p, int operand) {
+  int64_t offset = s.a == Addr::kNoSlot ? 0 : t.slot<int64_t>(s.a);
+  for (const IndexTerm& term : p.terms)
+    offset += (term.wide ? t.slot<int64_t>(term.slot) : int64_t{t.slot<int32_t>(term.slot)}) * term.stride;
+  const auto buffer = kFirstOperandBuffer + static_cast<uint64_t>(operand);
+  const uint64_t key = (buffer * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(offset)) * 0xff51afd7ed558ccdu;
+  return (key ^ (key >> 29)) | 1;
+}
+
 // What a trip that has not come to its loads reads, told by what the loads read last.
 uint64_t of_trip(uint64_t box, int64_t trip) {
   return box ? (box + static_cast<uint64_t>(trip) * 0x9e3779b97f4a7c15u) | 1 : 0;
@@ -82,27 +96,34 @@ uint64_t of_trip(uint64_t box, int64_t trip) {
 
 }  // namespace
 
-// Of an array that no cache holds, what was read before may be there still: programs beside each other share much.
+// Where no cache holds all arrays, what was read before may be there still: programs beside each other share much.
 uint64_t Clocks::box_of(Thread& t, const Step& s, const StepLoad& l) {
   if (held_ || l.operand < 0) return 0;
-  const ir::Operand& o = ex_.plan->module.operands[static_cast<size_t>(l.operand)];
-  if (static_cast<double>(o.array->num_bytes()) <= rate(Rate::l2_bytes)) return 0;
   if (s.kind == Kind::gather) return gathered_box(t, payload<Kind::gather>(s));
+  if (s.kind == Kind::index_bounds) return found_box(t, s, payload<Kind::index_bounds>(s), l.operand);
+  if (s.kind == Kind::clamp_index) return found_box(t, s, payload<Kind::clamp_index>(s), l.operand);
   FirstBox first(t, s, kFirstOperandBuffer + static_cast<uint32_t>(l.operand));
   ops::footprint(t, s, first);
   return first.key;
 }
 
-bool Clocks::misses(const Clock& c, int64_t device, const StepLoad& l, uint64_t box) {
-  if (held_) return false;
-  if (l.operand < 0) return true;
-  const double bytes = l.bytes;
-  if (box) return !caches_[static_cast<size_t>(device)].touch(box, bytes * c.inner * c.outer);
+// Programs go through the arrays side by side: what one of them fetches the others wait for, too.
+Clocks::Source Clocks::source_of(const Clock& c, int64_t device, const StepLoad& l, uint64_t box) {
+  const double near = rate(Rate::load_latency), far = rate(Rate::load_hbm_latency);
+  if (held_) return {false, near, 0};
+  if (l.operand < 0) return {true, far, 0};
+  const double bytes = l.bytes * c.inner * c.outer;
+  if (box) {
+    const auto [hit, there] = caches_[static_cast<size_t>(device)].touch(box, bytes, c.at + far);
+    return {!hit, hit ? near : far, there};
+  }
   const auto o = static_cast<size_t>(l.operand);
   const auto all = static_cast<double>(ex_.plan->module.operands[o].array->num_bytes());
-  if (missed_[o] >= all && all <= rate(Rate::l2_bytes)) return false;
-  missed_[o] += bytes * c.inner * c.outer;
-  return missed_[o] <= all || all > rate(Rate::l2_bytes);
+  const double after_first = near_[o] ? near : far;
+  if (missed_[o] >= all && all <= rate(Rate::l2_bytes)) return {false, after_first, 0};
+  missed_[o] += bytes;
+  const bool miss = missed_[o] <= all || all > rate(Rate::l2_bytes);
+  return {miss, miss ? far : after_first, 0};
 }
 
 int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int line, uint64_t box) {
@@ -114,18 +135,18 @@ int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int lin
   f.operand = l.operand;
   f.bytes = l.bytes;
   const int64_t tag = new_flight(std::move(f));
-  const bool miss = misses(c, ex_.device_of(t), l, box);
-  // Programs go through the arrays side by side: what one of them fetches the others wait for, too.
+  const Source from = source_of(c, ex_.device_of(t), l, box);
   // Of a line that is not wanted whole a part is fetched in vain.
   const double lines = l.row > 0 ? std::max(1.0, rate(Rate::line_bytes) / l.row) * l.bytes : l.bytes;
   // What lies in one half of the cache comes from the other half for half of the SMs; what is read often lies in both.
   const bool own = l.operand >= 0 && !l.loop && own_[static_cast<size_t>(l.operand)];
   const double cached =
       lines * rate(Rate::l2_read_bandwidth) / rate(own ? Rate::l2_own_bandwidth : Rate::l2_load_bandwidth);
-  const bool near = held_ || (!miss && (box || (l.operand >= 0 && near_[static_cast<size_t>(l.operand)])));
-  far_transfer(tag, c.at,
-               {core_of(t), ex_.device_of(t), l.bytes, cached, lines, false, miss,
-                rate(near ? Rate::load_latency : Rate::load_hbm_latency)});
+  const double fetched =
+      l.row > 0 && l.row < kMemoryLine ? l.bytes * (1 + rate(Rate::part_line_bytes) / l.row) : l.bytes;
+  far_transfer(
+      tag, c.at,
+      {core_of(t), ex_.device_of(t), l.bytes, fetched, cached, lines, false, from.memory, from.latency, from.there});
   return tag;
 }
 
@@ -162,7 +183,8 @@ void Clocks::next_loads(const Thread& t, Clock& c, const Clock::Trips& loop, int
     c.ahead[x.load->op].push_back(start_load(t, c, *x.load, line, stays_[x.load->op] ? x.box : of_trip(x.box, trip)));
 }
 
-// Who wants what was there waits for it; the launch ends when all of them are done.
+// A lane's operations follow each other, each behind a fence. Who wants what was there waits for the last one; the
+// launch ends when all of them are done.
 void Clocks::atomic(Thread& t, Clock& c, const Step& s, int line) {
   AtomicUnits& units = atomics_[static_cast<size_t>(ex_.device_of(t))];
   using Indices = AtomicUnits::Indices;
@@ -175,6 +197,9 @@ void Clocks::atomic(Thread& t, Clock& c, const Step& s, int line) {
   f.issued = c.at;
   f.path = c.path;
   transfers_.begin(c.at, std::max(0.0, end - c.at) + rate(Rate::store_latency), nullptr, 0, new_flight(std::move(f)));
+  double elements = 1;
+  for (const int64_t d : payload<Kind::atomic>(s).dims) elements *= static_cast<double>(d);
+  advance(c, Causes::kLatency, line, std::floor((elements - 1) / settings_.lanes) * rate(Rate::atomic_latency));
   if (!payload<Kind::atomic>(s).has_old) return;
   advance(c, Causes::kLatency, line, std::max(0.0, end - c.at) + rate(Rate::load_latency));
 }
@@ -195,12 +220,14 @@ void Clocks::far_transfer(int64_t tag, double now, const Far& f) {
   // What is written takes more of the memory's time than what is read.
   const double weight = f.writes && gpu_ ? rate(Rate::hbm_read_bandwidth) / rate(Rate::hbm_write_bandwidth) : 1;
   const bool misses = f.misses && !held_;
-  if (misses) uses[n++] = {hbm_[d], f.bytes * weight};
-  if (gpu_) uses[n++] = {l2_[d], f.cache_bytes};
+  if (misses) uses[n++] = {hbm_[d], f.memory_bytes * weight};
+  // And more of the cache's.
+  const double cached = f.writes ? rate(Rate::l2_read_bandwidth) / rate(Rate::l2_write_bandwidth) : 1;
+  if (gpu_) uses[n++] = {l2_[d], f.cache_bytes * cached};
   if (gpu_) uses[n++] = {ports_[static_cast<size_t>(f.core)], f.port_bytes};
   if (misses) bytes_[f.writes] += f.bytes;
   else fast_bytes_ += f.bytes;
-  transfers_.begin(now, f.latency, uses, n, tag);
+  transfers_.begin(now, f.latency, uses, n, tag, f.there);
 }
 
 // Arrays that the kernel sees whole in its core's memory are there before it begins, and written back behind its end.
@@ -300,9 +327,9 @@ void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag) {
     transfers_.begin(c.at, rate(Rate::dma_latency), &use, 1, tag);
     return;
   }
-  const bool miss =
-      writes ? !held_ : !held_ && !caches_[static_cast<size_t>(here)].touch(key_of(from), bytes * c.inner);
-  if (writes) caches_[static_cast<size_t>(here)].touch(key_of(to), bytes * c.inner);
+  const bool hit =
+      held_ || caches_[static_cast<size_t>(here)].touch(key_of(writes ? to : from), bytes * c.inner, c.at).hit;
+  const bool miss = !held_ && (writes || !hit);
   // What comes and goes shares the ports of shared memory with the operands of products.
   if (writes) take_port(core_of(t), c.at, bytes);
   else
@@ -311,7 +338,7 @@ void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag) {
   const double row = costs_.of(ex_.plan->steps[static_cast<size_t>(op.step)]).row_bytes;
   const double rows = row > 0 ? bytes / row * rate(Rate::tma_row_time) * rate(Rate::tma_sm_bandwidth) : 0;
   far_transfer(tag, c.at,
-               {core_of(t), here, bytes, bytes, std::max(rows, bytes), writes, miss,
+               {core_of(t), here, bytes, bytes, bytes, std::max(rows, bytes), writes, miss,
                 writes ? rate(Rate::store_latency) : rate(held_ ? Rate::tma_latency : Rate::tma_hbm_latency)});
 }
 

@@ -174,7 +174,8 @@ class Transfers {
   // core has sent before another one sends its own).
   enum class Order : uint8_t { Shared, Queued };
   int add(std::string name, double rate, Order = Order::Shared);  // a resource; its number
-  void begin(double now, double latency, const Use* uses, size_t count, int64_t tag);
+  // `there`: when what it asks for is there; served before it is waited for.
+  void begin(double now, double latency, const Use* uses, size_t count, int64_t tag, double there = 0);
   double next();     // time of the next event; kNever: nothing is under way
   bool step(Done*);  // has it happen; true: a transfer is through by it
   size_t resources() const { return shares_.size(); }
@@ -184,9 +185,10 @@ class Transfers {
  private:
   struct Flight {
     int64_t tag;
-    double begin, latency, last;
+    double begin, latency, last, there;
     int left, resource;
   };
+  void foresee(int64_t id);  // its arrival, when all have served it
   struct Event {
     double time;
     int64_t order;
@@ -212,12 +214,16 @@ class Transfers {
 class BoxCache {
  public:
   explicit BoxCache(double bytes) : bytes_(bytes) {}
-  // Whether the box was there; it is now.
-  bool touch(uint64_t key, double bytes);
+  struct Found {
+    bool hit;
+    double there;  // when its bytes are; others may have asked for them a moment ago
+  };
+  // Whether the box was there; if not it will be, from `arrives` on.
+  Found touch(uint64_t key, double bytes, double arrives);
 
  private:
   struct Box {
-    double bytes;
+    double bytes, there;
     uint64_t stamp;
   };
   double bytes_, held_ = 0;

@@ -1,0 +1,180 @@
+"""Kernels of one mechanism each for scripts/time_truth.py --parts: what figures of a GPU's memory, cache and atomic operations come from."""
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu as plgpu
+from jax.experimental.pallas import triton as plt
+from time_families import F16, F32, I32, batched, int8_product, split_k
+from time_truth import S, matmul, triton
+
+Made = tuple[Callable[..., Any], tuple[Any, ...]]
+ANY = pl.BlockSpec(memory_space=pl.ANY)
+
+
+def memory(kind: str, mib: int, bits: int) -> Made:
+    """Arrays of `mib` MiB each, 8 KiB per program of four warps: `sum` reads one, `fill` writes one, `dup` reads one and writes two."""
+    dtype = F32 if bits == 32 else F16
+    n, block = mib * 2**20 * 8 // bits, 8192 * 8 // bits
+    spec = pl.BlockSpec((block,), lambda i: (i,))
+    array = S((n,), dtype)
+
+    def body(*refs: Any) -> None:
+        if kind == "fill":
+            refs[0][...] = jnp.full((block,), 1, dtype) * pl.program_id(0).astype(dtype)
+        elif kind == "sum":
+            refs[1][...] = jnp.sum(refs[0][...].astype(F32))
+        else:
+            outs = 2 if kind == "dup" else 1
+            x = functools.reduce(lambda a, b: a + b, [r[...] for r in refs[:-outs]])
+            for o in refs[-outs:]:
+                o[...] = x
+
+    reads = {"sum": 1, "fill": 0, "copy": 1, "add": 2, "add4": 4, "dup": 1}[kind]
+    if kind == "sum":
+        return triton(body, S((n // block,), F32), (n // block,), [spec], pl.BlockSpec((None,), lambda i: (i,)), 4), (array,)
+    outs: Any = [spec, spec] if kind == "dup" else spec
+    return triton(body, [array, array] if kind == "dup" else array, (n // block,), [spec] * reads, outs, 4), (array,) * reads
+
+
+def rows_of(kind: str, bits: int, width: int, height: int) -> Made:
+    """An array of 8192 x 4096 in blocks of `height` rows of `width` elements."""
+    dtype = F32 if bits == 32 else F16
+    rows, cols = 8192, 4096
+    grid = (rows // height, cols // width)
+    spec = pl.BlockSpec((height, width), lambda i, j: (i, j))
+
+    def body(*refs: Any) -> None:
+        if kind == "fill":
+            refs[0][...] = jnp.full((height, width), 1, dtype) * pl.program_id(0).astype(dtype)
+        elif kind == "sum":
+            refs[1][...] = jnp.sum(refs[0][...].astype(F32))
+        else:
+            refs[1][...] = refs[0][...]
+
+    array = S((rows, cols), dtype)
+    if kind == "sum":
+        return triton(body, S(grid, F32), grid, [spec], pl.BlockSpec((None, None), lambda i, j: (i, j)), 4), (array,)
+    ins = () if kind == "fill" else (array,)
+    return triton(body, array, grid, [spec] * len(ins), spec, 4), ins
+
+
+def shared(programs_m: int, programs_n: int, k: int, stages: int) -> Made:
+    """132 programs whose rows are those of `programs_n` of them: what a cache holds of arrays that grow with k."""
+    return matmul(64 * programs_m, 64 * programs_n, k, 64, 64, 64, 4, stages)
+
+
+def updates(kind: str, bm: int, bn: int, programs_m: int, programs_n: int, parts: int, warps: int) -> Made:
+    """Blocks that `parts` programs each add to, or store to, by lists of rows and columns; `split`: behind a product."""
+    if kind == "split":
+        return split_k(bm * programs_m, bn * programs_n, 1024 * parts, bm, bn, 64, parts, warps, 3)
+
+    def body(o_ref: Any) -> None:
+        x = jnp.full((bm, bn), 1, F32) * pl.program_id(0).astype(F32)
+        r, c = pl.program_id(0) * bm + jnp.arange(bm), pl.program_id(1) * bn + jnp.arange(bn)
+        if kind == "add":
+            plt.atomic_add(o_ref, (r[:, None], c[None]), x)
+        else:
+            plt.store(o_ref.at[r[:, None], c[None]], x)
+
+    return triton(body, S((bm * programs_m, bn * programs_n), F32), (programs_m, programs_n, parts), [], ANY, warps), ()
+
+
+def bytes_apart(bm: int, bn: int, bk: int, programs_m: int, programs_n: int, warps: int) -> Made:
+    """A product of int8 over 4096 whose right operand's rows lie along n."""
+    return int8_product(bm * programs_m, bn * programs_n, 4096, bm, bn, bk, warps, 3)
+
+
+def chase(kib: int, trips: int) -> Made:
+    """One lane that reads where to read next."""
+    n = kib * 256
+
+    def body(x_ref: Any, o_ref: Any) -> None:
+        o_ref[0] = jax.lax.fori_loop(0, trips, lambda i, at: plt.load(x_ref.at[at]), pl.program_id(0))
+
+    return (triton(body, S((1,), I32), (1,), [ANY], pl.BlockSpec((1,), lambda i: (0,)), 1), (((np.arange(n, dtype=np.int64) + 4128) % n).astype(np.int32),))
+
+
+def bulk_copies(mib: int, kib: int, programs: int, trips: int) -> Made:
+    """Bulk copies of `kib` KiB to shared memory that are waited for one by one, of an array of `mib` MiB."""
+    rows, per = mib * 2**20 // 256, kib * 1024 // 256
+    apart = 1 if mib < 1024 else 5
+
+    def body(x_gmem: Any, o_gmem: Any, tile: Any, barrier: Any) -> None:
+        i = jax.lax.axis_index("sm")
+
+        def step(k: Any, carry: Any) -> Any:
+            at = ((k * programs + i) * per * apart) % (rows - per)
+            plgpu.copy_gmem_to_smem(x_gmem.at[pl.ds(at // 8 * 8, per)], tile, barrier)
+            plgpu.barrier_wait(barrier)
+            return carry
+
+        jax.lax.fori_loop(0, trips, step, 0)
+        plgpu.copy_smem_to_gmem(tile, o_gmem.at[i])
+        plgpu.wait_smem_to_gmem(0)
+
+    known = inspect.signature(plgpu.kernel).parameters
+    named = {"out_type" if "out_type" in known else "out_shape": S((programs, per, 64), F32),
+             "scratch_types" if "scratch_types" in known else "scratch_shapes": [plgpu.SMEM((per, 64), F32), plgpu.Barrier()]}
+    return plgpu.kernel(body, grid=(programs,), grid_names=("sm",), **named), (S((rows, 64), F32),)
+
+
+def pipelines(bm: int, bn: int, k: int, programs: int, steps: int) -> Made:
+    """One warpgroup that copies and multiplies: the same operands in all programs, blocks of k of 64."""
+    def body(a_gmem: Any, b_gmem: Any, o_gmem: Any) -> None:
+        i = jax.lax.axis_index("sm")
+
+        def product(acc: Any) -> Any:
+            specs = [plgpu.BlockSpec((bm, 64), lambda s: (0, s), delay_release=1), plgpu.BlockSpec((64, bn), lambda s: (s, 0), delay_release=1)]
+            plgpu.emit_pipeline(lambda _, a, b: plgpu.wgmma(acc, a, b), grid=(k // 64,), in_specs=specs, max_concurrent_steps=steps)(a_gmem, b_gmem)
+            return acc[...]
+
+        acc = pl.run_scoped(product, plgpu.ACC((bm, bn)))
+
+        @functools.partial(pl.run_scoped, tile=plgpu.SMEM((bm, bn), F16))
+        def _(tile: Any) -> None:
+            tile[...] = acc.astype(F16)
+            plgpu.commit_smem()
+            plgpu.copy_smem_to_gmem(tile, o_gmem.at[i])
+            plgpu.wait_smem_to_gmem(0)
+
+    name = "out_type" if "out_type" in inspect.signature(plgpu.kernel).parameters else "out_shape"
+    return (plgpu.kernel(body, grid=(programs,), grid_names=("sm",), **{name: S((programs, bm, bn), F16)},
+                         compiler_params=plgpu.CompilerParams(lowering_semantics=plgpu.LoweringSemantics.Warpgroup)), (S((bm, k), F16), S((k, bn), F16)))
+
+
+def parts(one: Any) -> Iterator[Any]:
+    """All of them. Those of the last two families are no ground of a figure."""
+    for kind, mib, bits in itertools.product(("sum", "add4", "add", "copy", "dup", "fill"), (1, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256), (32, 16)):
+        if bits == 32 or mib in (4, 16, 128):
+            yield from one("memory", memory, {"kind": kind, "mib": mib, "bits": bits}, {})
+    for bits, width, height, kind in itertools.product((16, 32), (16, 32, 64, 128, 256), (32, 64), ("copy", "sum", "fill")):
+        yield from one("rows", rows_of, {"kind": kind, "bits": bits}, {"width": width, "height": height})
+    for (gm, gn), k, stages in itertools.product(((132, 1), (66, 2), (33, 4), (11, 12)), (512, 1024, 1536, 2048, 3072, 4096, 8192, 16384), (2, 4)):
+        yield from one("shared", shared, {"programs_m": gm, "programs_n": gn, "k": k}, {"stages": stages})
+    tiles = ((64, 64), (64, 128), (64, 256), (128, 64), (128, 128), (128, 256))
+    for (bm, bn), warps, (gm, gn, n), kind in itertools.product(tiles, (4, 8), ((1, 1, 1), (1, 1, 8), (4, 4, 1), (4, 4, 8), (11, 12, 1)), ("add", "store", "split")):
+        if warps == 4 or bm > 64:
+            yield from one(f"updates, {kind}", functools.partial(updates, kind), {"bm": bm, "bn": bn, "programs_m": gm, "programs_n": gn, "parts": n}, {"warps": warps})
+    for (bm, bn), bk, warps, (gm, gn) in itertools.product(tiles, (32, 64, 128), (4, 8), ((1, 1), (12, 11))):
+        if warps == 4 or bm > 64:
+            yield from one("bytes", bytes_apart, {"bm": bm, "bn": bn, "bk": bk, "programs_m": gm, "programs_n": gn}, {"warps": warps})
+    for kib, trips in itertools.product((64, 1024, 8192), (256, 1024)):
+        yield from one("chase", chase, {"kib": kib, "trips": trips}, {})
+    for mib, kib, n, trips in itertools.product((1, 8, 1024), (2, 8, 32), (1, 132), (64, 256)):
+        yield from one("bulk copies", bulk_copies, {"mib": mib, "kib": kib, "programs": n, "trips": trips}, {})
+    for (bm, bn), steps, n, k in itertools.product(((64, 64), (64, 128), (128, 64), (128, 128)), (2, 3, 4, 6), (1, 132), (1024, 4096)):
+        yield from one("pipelines", pipelines, {"bm": bm, "bn": bn, "k": k, "programs": n}, {"steps": steps})
+    for n, k, (bm, bn, warps) in itertools.product((1, 4, 8, 16, 32), (64, 128, 256, 512, 1024), ((64, 128, 4), (128, 128, 8))):
+        yield from one("batched", batched, {"batch": n, "m": 896, "n": 768, "k": k}, {"bm": bm, "bn": bn, "bk": 64, "warps": warps, "stages": 3})
+    shapes = ((512, 32768, 1024), (32768, 512, 1024), (8192, 8192, 1024), (4096, 4096, 4096), (16384, 1024, 4096), (1024, 16384, 4096))
+    for (m, n, k), (bm, bn, warps) in itertools.product(shapes, ((64, 128, 4), (128, 128, 8), (128, 64, 4), (128, 128, 4))):
+        yield from one("matmul", matmul, {"m": m, "n": n, "k": k}, {"bm": bm, "bn": bn, "bk": 64, "warps": warps, "stages": 3})
