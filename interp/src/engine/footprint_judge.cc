@@ -82,7 +82,7 @@ Saved save(const std::vector<Region>& regions) {
   return r;
 }
 void restore(const std::vector<Region>& regions, const Saved& saved) {
-  for (size_t i = 0; i < regions.size(); ++i) std::memcpy(regions[i].at, saved[i].data(), saved[i].size());
+  for (size_t i = 0; i < regions.size(); ++i) std::copy(saved[i].begin(), saved[i].end(), regions[i].at);
 }
 
 constexpr std::byte kScrambled{0x5a};
