@@ -1,7 +1,6 @@
 #include "footprint_judge.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include "../ops/bases.h"
