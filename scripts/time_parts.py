@@ -127,13 +127,14 @@ def bulk_copies(mib: int, kib: int, programs: int, trips: int) -> Made:
     return plgpu.kernel(body, grid=(programs,), grid_names=("sm",), **named), (S((rows, 64), F32),)
 
 
-def pipelines(bm: int, bn: int, k: int, programs: int, steps: int) -> Made:
-    """One warpgroup that copies and multiplies: the same operands in all programs, blocks of k of 64."""
+def pipelines(bm: int, bn: int, k: int, programs: int, steps: int, share_a: int = 0, share_b: int = 0) -> Made:
+    """One warpgroup that copies and multiplies, blocks of k of 64. So many programs after another have the same rows of a, columns of b; 0: all have."""
     def body(a_gmem: Any, b_gmem: Any, o_gmem: Any) -> None:
         i = jax.lax.axis_index("sm")
 
         def product(acc: Any) -> Any:
-            specs = [plgpu.BlockSpec((bm, 64), lambda s: (0, s), delay_release=1), plgpu.BlockSpec((64, bn), lambda s: (s, 0), delay_release=1)]
+            specs = [plgpu.BlockSpec((bm, 64), lambda s: (i // share_a if share_a else 0, s), delay_release=1),
+                     plgpu.BlockSpec((64, bn), lambda s: (s, i // share_b if share_b else 0), delay_release=1)]
             plgpu.emit_pipeline(lambda _, a, b: plgpu.wgmma(acc, a, b), grid=(k // 64,), in_specs=specs, max_concurrent_steps=steps)(a_gmem, b_gmem)
             return acc[...]
 
@@ -147,12 +148,14 @@ def pipelines(bm: int, bn: int, k: int, programs: int, steps: int) -> Made:
             plgpu.wait_smem_to_gmem(0)
 
     name = "out_type" if "out_type" in inspect.signature(plgpu.kernel).parameters else "out_shape"
-    return (plgpu.kernel(body, grid=(programs,), grid_names=("sm",), **{name: S((programs, bm, bn), F16)},
-                         compiler_params=plgpu.CompilerParams(lowering_semantics=plgpu.LoweringSemantics.Warpgroup)), (S((bm, k), F16), S((k, bn), F16)))
+    f = plgpu.kernel(body, grid=(programs,), grid_names=("sm",), **{name: S((programs, bm, bn), F16)},
+                     compiler_params=plgpu.CompilerParams(lowering_semantics=plgpu.LoweringSemantics.Warpgroup))
+    rows, columns = (-(-programs // (share or programs)) for share in (share_a, share_b))
+    return f, (S((rows * bm, k), F16), S((k, columns * bn), F16))
 
 
 def parts(one: Any) -> Iterator[Any]:
-    """All of them. Those of the last two families are no ground of a figure."""
+    """All of them. Those of the last three families are no ground of a figure."""
     for kind, mib, bits in itertools.product(("sum", "add4", "add", "copy", "dup", "fill"), (1, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256), (32, 16)):
         if bits == 32 or mib in (4, 16, 128):
             yield from one("memory", memory, {"kind": kind, "mib": mib, "bits": bits}, {})
@@ -173,6 +176,9 @@ def parts(one: Any) -> Iterator[Any]:
         yield from one("bulk copies", bulk_copies, {"mib": mib, "kib": kib, "programs": n, "trips": trips}, {})
     for (bm, bn), steps, n, k in itertools.product(((64, 64), (64, 128), (128, 64), (128, 128)), (2, 3, 4, 6), (1, 132), (1024, 4096)):
         yield from one("pipelines", pipelines, {"bm": bm, "bn": bn, "k": k, "programs": n}, {"steps": steps})
+    alike = ((132, 132), (1, 132), (1, 1), (2, 2), (12, 12), (1, 12))
+    for (bm, bn), steps, (share_a, share_b), k in itertools.product(((64, 64), (128, 128)), (2, 4), alike, (512, 1024, 2048, 4096, 8192)):
+        yield from one("pipelines apart", pipelines, {"bm": bm, "bn": bn, "k": k, "programs": 132, "share_a": share_a, "share_b": share_b}, {"steps": steps})
     for n, k, (bm, bn, warps) in itertools.product((1, 4, 8, 16, 32), (64, 128, 256, 512, 1024), ((64, 128, 4), (128, 128, 8))):
         yield from one("batched", batched, {"batch": n, "m": 896, "n": 768, "k": k}, {"bm": bm, "bn": bn, "bk": 64, "warps": warps, "stages": 3})
     shapes = ((512, 32768, 1024), (32768, 512, 1024), (8192, 8192, 1024), (4096, 4096, 4096), (16384, 1024, 4096), (1024, 16384, 4096))
