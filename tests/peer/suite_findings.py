@@ -25,6 +25,8 @@ import subprocess
 import sys
 from typing import Any
 
+from passing import expected_to_fail
+
 HERE = pathlib.Path(__file__).parent
 _case: dict[str, int] = {}
 
@@ -92,16 +94,8 @@ def run(row: dict[str, str], a: argparse.Namespace) -> list[dict[str, Any]]:
 
 def reasons(file: pathlib.Path) -> list[tuple[str, str]]:
     """(code, pattern of the case) of each finding whose reason is known. Raises ValueError for a line above the first reason."""
-    known: list[tuple[str, str]] = []
-    reason = False
-    for line in filter(None, map(str.strip, file.read_text().splitlines() if file.exists() else [])):
-        reason = reason or line.startswith("#")
-        if not reason:
-            raise ValueError(f"{file}: {line} has no reason above it")
-        if not line.startswith("#"):
-            code, _, case = line.partition(" ")
-            known.append((code, case.replace("[", "[[]")))
-    return known
+    lines = (line.partition(" ") for line in expected_to_fail(file))
+    return [(code, case) for code, _, case in lines]
 
 
 @dataclasses.dataclass

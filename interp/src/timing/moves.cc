@@ -48,6 +48,11 @@ bool Clocks::must_wait(Thread& t, const Step& s) {
 
 namespace {
 
+uint64_t box_key(uint64_t buffer, int64_t offset) {
+  const uint64_t key = (buffer * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(offset)) * 0xff51afd7ed558ccdu;
+  return (key ^ (key >> 29)) | 1;
+}
+
 // What the first box is that a step reads of an operand; 0: nobody knows.
 class FirstBox : public ops::Boxes {
  public:
@@ -58,8 +63,7 @@ class FirstBox : public ops::Boxes {
  protected:
   void box(const Access& a) override {
     if (key || a.write || a.buffer != buffer_) return;
-    key = (a.buffer * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(a.offset)) * 0xff51afd7ed558ccdu;
-    key = (key ^ (key >> 29)) | 1;
+    key = box_key(a.buffer, a.offset);
   }
 
  private:
@@ -84,9 +88,7 @@ uint64_t found_box(const Thread& t, const Step& s, const IndexPayload& p, int op
   int64_t offset = s.a == Addr::kNoSlot ? 0 : t.slot<int64_t>(s.a);
   for (const IndexTerm& term : p.terms)
     offset += (term.wide ? t.slot<int64_t>(term.slot) : int64_t{t.slot<int32_t>(term.slot)}) * term.stride;
-  const auto buffer = kFirstOperandBuffer + static_cast<uint64_t>(operand);
-  const uint64_t key = (buffer * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(offset)) * 0xff51afd7ed558ccdu;
-  return (key ^ (key >> 29)) | 1;
+  return box_key(kFirstOperandBuffer + static_cast<uint32_t>(operand), offset);
 }
 
 // What a trip that has not come to its loads reads, told by what the loads read last.
