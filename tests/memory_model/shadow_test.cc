@@ -386,6 +386,21 @@ TEST(InFlight, WhatAThreadLeavesToItselfIsFound) {
   EXPECT_TRUE(read.found().empty());
 }
 
+TEST(Order, ABarrierThatBeginsAgainForgetsItsPhases) {
+  for (const bool renewed : {true, false}) {
+    Order order;  // of thread 1, which passes phase 0, thread 0's arrival was before
+    order.arrive(1, 0);
+    order.end_phase(0);
+    order.passed(1, 0, 0);
+    if (renewed) order.renew(0);
+    const Epoch written = order.now(0);
+    order.arrive(0, 0);
+    order.end_phase(0);
+    order.passed(1, 0, 0);
+    EXPECT_EQ(order.ordered(written, 1), renewed);
+  }
+}
+
 TEST(Order, APhaseMayEndBeforeTheOneBeforeWasSeen) {
   for (const bool knows : {true, false}) {
     Order order;  // thread 0 waits for barrier 0 at which thread 1 arrives

@@ -86,7 +86,7 @@ class Diagnostics {
 
   // PS-BAR-001 to PS-BAR-004, noted once per step: what a barrier has to say of what was done to it, or is left of it.
   virtual void barrier_misused(Thread&, const Step*, const memory::BarrierFinding&) const = 0;
-  // What is left of a barrier when its life ends, as barrier_misused; then it is as at its start.
+  // What is left of a barrier when its life ends, as barrier_misused.
   virtual void barrier_left_over(Thread&, const Step*, int64_t barrier) const = 0;
   [[noreturn]] virtual void bytes_below_zero(const Thread&, const Step*, int64_t bytes) const = 0;  // PS-BAR-004
 

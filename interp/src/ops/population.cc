@@ -374,13 +374,20 @@ void Execution::end_crew(int64_t place, Thread& last) {
     const memory::SemaphoreBlock& block = semaphore_layout.blocks()[b];
     if (block.owner == memory::Level::Device || has_early_semaphores()) continue;
     for (int32_t i = 0; i < population.crew; ++i)
-      for (int64_t k = 0; k < block.count; ++k)
-        diagnostics->left_over(last, last.pc, semaphore_layout.id(static_cast<int>(b), k, first + i));
+      for (int64_t k = 0; k < block.count; ++k) {
+        const int64_t id = semaphore_layout.id(static_cast<int>(b), k, first + i);
+        diagnostics->left_over(last, last.pc, id);
+        events->sync({SyncEvent::What::Emptied, -1, id});
+      }
   }
   for (size_t b = 0; b < plan->memory.barriers.size(); ++b)
     for (int32_t i = 0; i < population.crew && plan->memory.barriers[b].owner != memory::Level::Device; ++i)
-      for (int64_t k = 0; k < plan->memory.barriers[b].count; ++k)
-        diagnostics->barrier_left_over(last, last.pc, barrier_layout.id_of_thread(static_cast<int>(b), k, first + i));
+      for (int64_t k = 0; k < plan->memory.barriers[b].count; ++k) {
+        const int64_t id = barrier_layout.id_of_thread(static_cast<int>(b), k, first + i);
+        diagnostics->barrier_left_over(last, last.pc, id);
+        barriers.init(id, barriers[id].expected);
+        events->sync({SyncEvent::What::Renewed, -1, id});
+      }
   for (SharedMemory& m : shared_memory) {
     const memory::Allocation& of = plan->memory.allocations[m.allocation];
     if (of.owner == memory::Level::Device) continue;

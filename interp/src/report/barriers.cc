@@ -118,7 +118,6 @@ void Words::barrier_misused(Thread& t, const Step* s, const memory::BarrierFindi
 void Words::barrier_left_over(Thread& t, const Step* s, int64_t id) const {
   Execution& ex = *t.exec;
   for (const memory::BarrierFinding& f : ex.barriers.left_over(id)) barrier_misused(t, s, f);
-  ex.barriers.init(id, ex.barriers[id].expected);
 }
 
 void Words::bytes_below_zero(const Thread& t, const Step* s, int64_t bytes) const {

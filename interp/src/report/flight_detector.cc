@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "../plan/kinds.h"
 #include "causes.h"
@@ -97,6 +98,10 @@ std::string FlightDetector::moment_text(const Moment& m, int32_t step) {
 void FlightDetector::on_sync(const SyncEvent& e) {
   if (e.what == SyncEvent::What::Taken) flights_.taken(e.object, e.value);
   if (e.what == SyncEvent::What::Passed) flights_.saw_phase(e.object, e.value);
+  // Operations of a program are complete when another one begins in its place.
+  constexpr auto all = std::numeric_limits<int64_t>::max();
+  if (e.what == SyncEvent::What::Emptied) flights_.taken(e.object, all);
+  if (e.what == SyncEvent::What::Renewed) flights_.saw_phase(e.object, all);
   if (e.what == SyncEvent::What::Groups) flights_.saw_groups(e.object, e.last, e.reads);
 }
 

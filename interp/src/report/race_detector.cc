@@ -100,6 +100,8 @@ void RaceDetector::on_sync(const SyncEvent& e) {
     case What::Commit: return order_.commit(e.object);
     case What::Groups: return order_.wait_group(e.thread, e.object, e.value, e.reads);
     case What::Fence: return order_.fence(e.thread);
+    case What::Emptied: return order_.clear(e.object);
+    case What::Renewed: return order_.renew(e.object);
     case What::Spawn: return order_.spawn(e.thread, static_cast<int32_t>(e.object));
     case What::Join: return order_.join(e.thread, static_cast<int32_t>(e.object));
     case What::TripsBegin: return order_.begin_trips(e.thread);

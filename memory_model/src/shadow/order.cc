@@ -180,6 +180,8 @@ void Order::end_phase(int64_t barrier) {
   ++b.first;
 }
 
+void Order::renew(int64_t barrier) { barriers_.erase(barrier); }
+
 void Order::passed(int32_t t, int64_t barrier, int64_t phase) {
   const auto it = barriers_.find(barrier);
   if (it == barriers_.end()) return;

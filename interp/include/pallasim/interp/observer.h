@@ -82,16 +82,18 @@ struct OperationEvent {
 // Semaphores, barriers, streams, threads that spawn threads.
 struct SyncEvent {
   enum class What : uint8_t {
-    Signal,  // `object`: a semaphore, by `value`
-    Taken,   // a wait took `value` of it
-    Looked,  // somebody saw that it has `value`, and took nothing
-    Arrive,  // at barrier `object`
-    Phase,   // of barrier `object` ends; no thread
-    Passed,  // the thread sees that phase `value` of the barrier has ended
-    Commit,  // a group of stream `object` is closed
-    Groups,  // all but `value` groups of stream `object` are awaited, up to number `last` (-1: none)
-    Fence,   // of the asynchronous proxy
-    Spawn,   // `object`: the child
+    Signal,   // `object`: a semaphore, by `value`
+    Taken,    // a wait took `value` of it
+    Looked,   // somebody saw that it has `value`, and took nothing
+    Arrive,   // at barrier `object`
+    Phase,    // of barrier `object` ends; no thread
+    Passed,   // the thread sees that phase `value` of the barrier has ended
+    Commit,   // a group of stream `object` is closed
+    Groups,   // all but `value` groups of stream `object` are awaited, up to number `last` (-1: none)
+    Fence,    // of the asynchronous proxy
+    Emptied,  // semaphore `object` holds nothing: the program that begins where its own ended knows it so
+    Renewed,  // barrier `object` begins again at phase 0, for the same reason
+    Spawn,    // `object`: the child
     Join,
     TripsBegin,  // of a loop whose trips have no order
     TripsNext,

@@ -86,6 +86,7 @@ class Order {
   void arrive(Actor who, int64_t barrier, bool tensor = false);
   void end_phase(int64_t barrier);
   void passed(int32_t thread, int64_t barrier, int64_t phase);
+  void renew(int64_t barrier);  // its phases are gone: the next one is 0
   // Who saw the end of the phase before the one that ends now (ask before end_phase), while none of the arrivals that
   // end this one has to come after that: another schedule ends both before the thread looks.
   std::vector<int32_t> may_miss(int64_t barrier) const;
