@@ -186,8 +186,10 @@ def test_get_tpu_info_answers_as_the_chip():
 def test_a_chip_changes_no_result():
     x = jnp.arange(8 * 128, dtype=jnp.float32).reshape(8, 128)
     for chip in pallasim.MACHINES:
+        # Without parameters JAX 0.10 makes a Mosaic GPU kernel of it, whose blocks come by bulk copies.
+        options = {"compiler_params": pltriton.CompilerParams()} if chip == "gpu-a100" else {}
         with pallasim.emulate(chip):
-            np.testing.assert_array_equal(add(x), x + 1)
+            np.testing.assert_array_equal(add(x, **options), x + 1)
         assert pallasim.runs()[-1].chip == chip
 
 

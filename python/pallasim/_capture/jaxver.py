@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,7 @@ _MODULES = {
     "triton": "jax._src.pallas.triton.primitives",
     "triton_core": "jax._src.pallas.triton.core",
     "older": "pallasim._compat_atomic",
+    "blocks": "pallasim._capture.gpu_blocks",
 }
 _loaded: dict[str, Any] = {}
 _looked = 0  # how many modules Python had when all of them were looked for
@@ -123,6 +124,11 @@ def trace(function: Any, avals: Sequence[Any], name: str) -> tuple[Any, tuple[An
     wrapped = linear_util.wrap_init(function, debug_info=api_util.debug_info(name, function, avals, {}))
     jaxpr, _, consts = importlib.import_module("jax._src.interpreters.partial_eval").trace_to_jaxpr_dynamic(wrapped, list(avals))[:3]
     return jaxpr, tuple(consts)
+
+
+def named_axes(sizes: Mapping[Any, int]) -> Any:
+    """A context in which functions are traced that know these axes."""
+    return core.extend_axis_env_nd(list(sizes.items()))
 
 
 def scan_split(params: Any) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._breakpoint import Callback
-from . import accounts, arguments, functions, jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory, rules_newer, rules_random, rules_sparsecore
+from . import accounts, arguments, functions, gpu_blocks, jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory, rules_newer, rules_random, rules_sparsecore
 from . import names as kernel_names
 from .attrs import attr, params_dict, quote, symbol
 from .rules_control import alloc_attrs, mesh_kind
@@ -126,8 +126,9 @@ def _captured(cx: ModuleContext, text: str, name: str, num_dynamic: int, aliases
                     cx.device_axes, tuple(cx.constants), dict(parallel or {}), tuple(cx.callbacks))
 
 
-def _context(machine: str, debug_info: Any, settings: Settings) -> ModuleContext:
+def _context(machine: str, debug_info: Any, settings: Settings, grid: tuple[int, ...] = ()) -> ModuleContext:
     cx = ModuleContext(machine, debug_info, settings.device_axes, settings.skip_floats)
+    cx.grid = grid
     cx.locs.call = settings.call
     cx.prints_anything = settings.prints_anything
     return cx
@@ -312,6 +313,9 @@ def pallas_call(params: Mapping[str, Any], settings: Settings = Settings()) -> C
     accounts.check("pallas_call", params, _PALLAS_CALL)
     jaxpr, compiler_params = params["jaxpr"], params.get("compiler_params")
     machine = choose_machine(compiler_params, [params.get("mesh")], settings.machine)
+    if machine == "mosaic_gpu" and params.get("mesh") is None:
+        gm = params["grid_mapping"]
+        return _launch_of_meshes(gpu_blocks.as_kernel(params, _semantics(compiler_params, gm)), gm.num_inputs, settings, tuple(gm.grid))
     return _with_constants(lambda: _context(machine, jaxpr.debug_info, settings), lambda cx: _pallas_call(cx, params))
 
 
@@ -432,9 +436,14 @@ def mpmd_map(params: Mapping[str, Any], avals_in: Sequence[Any], settings: Setti
     `avals_in` are the types of the call's operands. Raises Unsupported.
     """
     accounts.check("mpmd_map", params, _MPMD_MAP)
+    return _launch_of_meshes(params, len(avals_in), settings)
+
+
+def _launch_of_meshes(params: Mapping[str, Any], n_in: int, settings: Settings, grid: tuple[int, ...] = ()) -> Captured:
+    """`grid`: what num_programs counts of a launch of blocks."""
     jaxprs = [jaxver.dce(jaxver.open_jaxpr(j)[0]) for j in params["jaxprs"]]
     machine = choose_machine(params.get("compiler_params"), params["meshes"], settings.machine)
-    return _with_constants(lambda: _context(machine, jaxprs[0].debug_info, settings), lambda cx: _mpmd_map(cx, params, jaxprs, len(avals_in)))
+    return _with_constants(lambda: _context(machine, jaxprs[0].debug_info, settings, grid), lambda cx: _mpmd_map(cx, params, jaxprs, n_in))
 
 
 def _mpmd_map(cx: ModuleContext, params: Mapping[str, Any], jaxprs: Sequence[Any], n_in: int) -> Captured:

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import _made
 from . import jaxver
 from .accounts import takes
@@ -10,7 +12,7 @@ from .attrs import attr, bool_text, quote
 from .locs import function_site
 from .names import of_decorated
 from .types import Unsupported, bits_of, dtype_text
-from .views import Operands, steps, view_value
+from .views import Operands, steps
 from .writer import Rule, Writer, attr_list
 
 _JIT = "in_shardings out_shardings in_layouts out_layouts donated_invars ctx_mesh name keep_unused inline compiler_options_kvs"
@@ -180,8 +182,6 @@ def scan(w: Writer, eqn: Any) -> None:
 
 
 def _zeros(w: Writer, aval: Any) -> str:
-    import numpy as np
-
     try:
         zero = w.constant(np.zeros((), aval.dtype))
     except Exception as e:
@@ -349,25 +349,6 @@ def _returned_first(w: Writer, jaxpr: Any, returned: list[str], final: list[str]
     return (returned + final)[: len(avals)]
 
 
-@takes("jaxpr ref_treedefs program_ids_treedef")
-def jaxpr_call(w: Writer, eqn: Any) -> None:
-    """A pipeline body: refs with transforms become views, program ids are bound."""
-    p = eqn.params
-    jaxpr, _ = jaxver.open_jaxpr(p["jaxpr"])
-    flat, names, at = list(eqn.invars), [], 0
-    for treedef in p["ref_treedefs"]:
-        ref = treedef.unflatten(flat[at : at + treedef.num_leaves])
-        at += treedef.num_leaves
-        base, transforms = ref if isinstance(ref, tuple) else (ref, ())
-        names.append(view_value(w, base, tuple(transforms)))
-    ids = p["program_ids_treedef"].unflatten(flat[at:])
-    w.program_ids.append(tuple(None if i is None else w.read_index(i) for i in ids))
-    out = w.inline(jaxpr, names, debug=False)
-    w.program_ids.pop()
-    for var, name in zip(eqn.outvars, out):
-        w.env[var] = name
-
-
 # How a launch inside a kernel is compiled and called: the launch around it says that.
 _LAUNCH = "compiler_params interpret debug debug_info cost_estimate name metadata"
 
@@ -432,6 +413,9 @@ def program_id(op: str) -> Rule:
             if bound is not None:
                 w.env[eqn.outvars[0]] = bound
                 return
+        if op == "num_programs" and axis < len(w.module.grid):
+            w.env[eqn.outvars[0]] = w.constant(np.asarray(w.module.grid[axis], np.int32))
+            return
         if w.mesh_axes and axis < len(w.mesh_axes):
             name = w.axis_name(w.mesh_axes[axis][0])
             other = "axis_index" if op == "program_id" else "axis_size"
@@ -488,7 +472,6 @@ def rules() -> dict[Any, Rule]:
         "loops.scan_p": scan,
         "pallas.run_scoped_p": run_scoped,
         "discharge.run_state_p": run_state,
-        "pallas.jaxpr_call_p": jaxpr_call,
         "pallas_core.core_map_p": core_map,
         "mpmd.mpmd_map_p": inner_mpmd,
         "pallas.program_id_p": program_id("program_id"),

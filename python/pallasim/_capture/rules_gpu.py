@@ -1,6 +1,7 @@
 """Mosaic GPU primitives: refs with transforms as `view($k, [...])` attributes."""
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from . import jaxver
@@ -9,7 +10,7 @@ from .attrs import attr, bool_text, quote, symbol
 from .rules_lax import simple
 from .rules_memory import get, plain, sem_signal, sem_wait
 from .types import Unsupported
-from .views import Operands
+from .views import Operands, view_value
 from .writer import Rule, Writer, attr_list
 
 
@@ -147,12 +148,34 @@ def inline_mgpu(w: Writer, eqn: Any) -> None:
     rules_inline.inline_mgpu(w, eqn)
 
 
+@takes("jaxpr ref_treedefs program_ids_treedef")
+def jaxpr_call(w: Writer, eqn: Any) -> None:
+    """A pipeline body: refs with transforms become views, program ids are bound. What a ref's tiles make of it the body says again."""
+    p = eqn.params
+    jaxpr, _ = jaxver.open_jaxpr(p["jaxpr"])
+    flat, names, at = list(eqn.invars), [], 0
+    for treedef in p["ref_treedefs"]:
+        ref = treedef.unflatten(flat[at : at + treedef.num_leaves])
+        at += treedef.num_leaves
+        base, transforms = ref if isinstance(ref, tuple) else (ref, ())
+        names.append(view_value(w, base, tuple(transforms)))
+        if tiles := tuple(itertools.takewhile(lambda t: type(t).__name__ != "NDIndexer", transforms)):
+            w.tiled_blocks[names[-1]] = base, tuple(transforms), tiles
+    ids = p["program_ids_treedef"].unflatten(flat[at:])
+    w.program_ids.append(tuple(None if i is None else w.read_index(i) for i in ids))
+    out = w.inline(jaxpr, names, debug=False)
+    w.program_ids.pop()
+    for var, name in zip(eqn.outvars, out):
+        w.env[var] = name
+
+
 def rules() -> dict[Any, Rule]:
     t = "_transforms_tree"
     out: dict[str, Rule] = {
         "gpu.copy_smem_to_gmem_p": with_refs("copy_smem_to_gmem", "src dst", "src dst", "src_transforms_treedef", "dst_transforms_treedef"),
         "gpu.copy_gmem_to_smem_p": with_refs("copy_gmem_to_smem", "src dst barrier", "src dst barrier", "src_transforms_treedef",
                                              "dst_transforms_treedef", "barrier_transforms_treedef", axes=("collective_axes",)),
+        "pallas.jaxpr_call_p": jaxpr_call, "blocks.block_body_p": jaxpr_call,
         "gpu.async_prefetch_p": with_refs("async_prefetch", "ref", "ref", "ref_transforms_treedef", axes=("collective_axes",)),
         "gpu.async_store_smem_p": with_refs("async_store_smem", "value ref barrier cluster_idx", "ref barrier", "ref_transforms_treedef",
                                             "barrier_transforms_treedef", axes=("cluster_dim",)),

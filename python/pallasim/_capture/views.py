@@ -72,6 +72,11 @@ def resolve_multi(w: Any, base: Any, transforms: tuple[Any, ...]) -> tuple[Any, 
     while type(base).__name__ == "TransformedRef":
         transforms = tuple(base.transforms) + transforms
         base = base.ref
+    if w.tiled_blocks and isinstance(base, jaxver.core.Var) and (block := w.tiled_blocks.get(w.env.get(base))):
+        base, own, tiles = block
+        if transforms[: len(tiles)] != tiles:
+            raise Unsupported("a block in tiles that is seen as it lies in memory")
+        transforms = own + transforms[len(tiles) :]
     if not isinstance(base, (tuple, list)):
         return base, transforms
     choice, rest = transforms[0], transforms[1:]

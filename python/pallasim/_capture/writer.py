@@ -29,6 +29,7 @@ class ModuleContext:
         self.machine = machine
         self.spaces: dict[str, str] = _core.default_spaces(machine)
         self.prints_anything = False    # whatever the chip's compiler takes
+        self.grid: tuple[int, ...] = ()  # of a launch of blocks whose body is not written as one
         self.skip_floats = skip_floats  # floating-point values are inf and are not computed
         self.device_axes = tuple(device_axes)
         self.locs = Locations(debug_info)
@@ -110,6 +111,7 @@ class Writer:
         self.undo: list[list[Any]] = []
         self.value_types: dict[str, str] = {}                      # refs only
         self.ref_shapes: dict[str, tuple[tuple[Any, ...], Any]] = {}  # refs only: shape, dtype
+        self.tiled_blocks: dict[str, tuple[Any, Any, Any]] = {}     # of such bodies: ref, its transforms, those that accesses repeat
         self.program_ids: list[tuple[str | None, ...]] = []         # bound ids of inlined pipeline bodies
         self.mesh_axes: tuple[tuple[Any, int], ...] = ()            # program_id counts these where there is no grid
         self.jaxpr: Any = None                                      # the jaxpr whose equations are being written
