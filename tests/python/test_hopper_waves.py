@@ -1,6 +1,7 @@
 """Mosaic GPU kernels of more blocks of threads than a chip holds: each begins where another one ended, in its memory, with its barriers."""
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -11,15 +12,17 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
+import pallasim
 from test_hopper_cluster import codes_of, kernel, numbers
+from test_predict import fields, packets
 
 SMS = 132  # of an H100
 ROWS = SMS + 4  # a block of threads takes all shared memory of an SM
 LARGE = (25, 64, 32)  # 205 kB
 
 
-def copied(trips: int, waits: bool = True) -> Any:
-    """Each block copies its rows through shared memory, a trip a slot, and adds 1."""
+def copies(trips: int, waits: bool = True) -> tuple[Any, np.ndarray]:
+    """Each block copies its rows through shared memory, a trip a slot, and adds 1. The kernel, and its argument."""
     x = numbers(ROWS, trips, 64, 32)
 
     def body(x_ref: Any, o_ref: Any, smem: Any, barrier: Any) -> None:
@@ -33,8 +36,13 @@ def copied(trips: int, waits: bool = True) -> Any:
             if waits:
                 plgpu.wait_smem_to_gmem(0)
 
-    out = kernel(body, jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(ROWS,), grid_names=("i",),
-                 scratch=[plgpu.SMEM(LARGE, jnp.float32), plgpu.Barrier()])(x)
+    return kernel(body, jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(ROWS,), grid_names=("i",),
+                  scratch=[plgpu.SMEM(LARGE, jnp.float32), plgpu.Barrier()]), x
+
+
+def copied(trips: int, waits: bool = True) -> Any:
+    f, x = copies(trips, waits)
+    out = f(x)
     np.testing.assert_array_equal(out, x + 1)
     return out
 
@@ -116,3 +124,20 @@ def test_a_race_of_a_block_that_begins_later_is_found() -> None:
 def test_a_copy_that_nobody_awaits_is_the_business_of_its_own_block() -> None:
     """It is complete when the block's memory is another one's."""
     assert codes_of(lambda: copied(1, waits=False)) == {"PS-RACE-001"}
+
+
+def test_the_time_line_counts_the_phases_of_each_block(tmp_path: Any) -> None:
+    path = tmp_path / "run.perfetto-trace"
+    f, x = copies(3)
+    pallasim.predict(f, x, chip="gpu-h100", trace=str(path))
+    names: dict[int, str] = {}
+    phases: dict[str, list[float]] = {}
+    for d in packets(path.read_bytes()):
+        if 60 in d:
+            track = dict(fields(d[60]))
+            names[track[1]] = track[2].decode()
+        elif (e := dict(d[11]))[9] == 4:
+            phases.setdefault(names[e[11]], []).append(struct.unpack("<d", struct.pack("<Q", e[44]))[0])
+    counted = [v for name, v in phases.items() if name.startswith("phase of")]
+    assert counted and all(max(v) == 3 for v in counted)
+    assert any(v.count(3) > 1 for v in counted)  # of two blocks at one place

@@ -404,15 +404,21 @@ void Picture::sync(const SyncEvent& e, double at) {
   if (!slices()) return;
   if (e.what == What::Signal) return tell(e.object, e.value, at, e.thread);
   if (e.what == What::Taken) return tell(e.object, -e.value, at, e.thread);
-  if (e.what != What::Phase && e.what != What::Arrive && e.what != What::Passed) return;
+  if (e.what == What::Emptied) {
+    const auto it = semaphores_.find(e.object);
+    if (it != semaphores_.end() && it->second.second != 0) tell(e.object, -it->second.second, at, e.thread);
+    return;
+  }
+  if (e.what == What::Renewed && !barriers_.contains(e.object)) return;
+  if (e.what != What::Phase && e.what != What::Arrive && e.what != What::Passed && e.what != What::Renewed) return;
   const auto [it, fresh] = barriers_.try_emplace(e.object, -1, 0);
   auto& [track, phase] = it->second;
   if (track < 0 && e.thread >= 0 && where(e.thread).pictured) {
     track = to_->track("phase of " + launch_.barrier(e.object), Kind_::Counter, where(e.thread).group);
     to_->count(at, track, static_cast<double>(phase));
   }
-  if (e.what != What::Phase) return;
-  ++phase;
+  if (e.what != What::Phase && e.what != What::Renewed) return;
+  phase = e.what == What::Phase ? phase + 1 : 0;
   if (track >= 0) to_->count(at, track, static_cast<double>(phase));
 }
 
