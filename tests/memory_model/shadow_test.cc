@@ -450,6 +450,19 @@ TEST(Claims, AgreesWithEveryPair) {
       const Seen now{rng.below(units), a.write, a.atomic, n, bytes_of(v)};
       const size_t before = claims.found().size();
       claims.access(now.unit, a, kept);
+      // Is there a byte that it reads, of which another unit's plain or atomic write is the last one, or is none?
+      const auto some_left = [&](bool wanted, Range in) {
+        return std::any_of(now.bytes.begin(), now.bytes.end(), [&](int64_t b) {
+          bool left = false;
+          for (const bool atomic : {false, true}) {
+            const auto last = std::find_if(seen.rbegin(), seen.rend(), [&](const Seen& s) {
+              return s.write && s.atomic == atomic && s.bytes.count(b) > 0;
+            });
+            left = left || (last != seen.rend() && last->unit != now.unit);
+          }
+          return b >= in.begin && b < in.end && (left && !now.write) == wanted;
+        });
+      };
       bool any = false;
       for (int64_t b : now.bytes) {
         const Seen* last_writer = nullptr;
@@ -468,6 +481,7 @@ TEST(Claims, AgreesWithEveryPair) {
         const Shared& s = claims.found()[i];
         EXPECT_TRUE(pairs.count({s.earlier.site, s.later.site})) << round;
         EXPECT_EQ(s.later.unit, now.unit);
+        EXPECT_TRUE(some_left(s.carries, s.bytes)) << round << " " << n;
       }
       shared += any;
       seen.push_back(now);

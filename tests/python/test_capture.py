@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from jax.experimental.pallas import triton as pltriton
 
 import pallasim
 
@@ -132,8 +133,8 @@ def test_platform_switch_is_resolved():
     def kernel(x_ref, o_ref):
         o_ref[...] = lax.platform_dependent(x_ref[...], tpu=lambda v: v + 1, cuda=lambda v: v + 2, default=lambda v: v + 3)
 
-    for machine, bits in (("tpu-v5e", "0x3f800000"), ("gpu-h100", "0x40000000")):
-        t = text(kernel, (8, 128), machine=machine)
+    for machine, bits, options in (("tpu-v5e", "0x3f800000", {}), ("gpu-h100", "0x40000000", {"compiler_params": pltriton.CompilerParams()})):
+        t = text(kernel, (8, 128), machine=machine, **options)
         assert f"constant {{value = f32 {bits}}}" in t and "cond" not in t
 
 

@@ -82,7 +82,7 @@ def test_process_wide():
         with ThreadPoolExecutor(1) as pool:
             np.testing.assert_array_equal(pool.submit(triple, X + 1).result(), (X + 1) * 3)
         with pallasim.emulate("gpu-h100"):
-            triple(X)
+            triple(jnp.arange(128.0))
         assert chip_of_the_last_launch() == "gpu-h100"
     finally:
         pallasim.uninstall()

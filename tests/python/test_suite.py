@@ -220,7 +220,7 @@ def test_out_of_bounds():
     jax.block_until_ready(pl.pallas_call(late_kernel, out_shape=X, grid=(8,))(X))
 
 def test_its_own_machine():
-    with pallasim.emulate("gpu-h100"):
+    with pallasim.emulate("tpu-v4"):
         double(X)
 
 def test_no_kernel():
@@ -248,7 +248,7 @@ def test_without_a_machine_and_again(pytester):
     for _ in range(2):
         pytester.runpytest_subprocess("-p", "no:cacheprovider", "-k", "own_machine", "--pallasim-capture=kept").assert_outcomes(passed=1, deselected=5)
         assert [p.name for p in (pytester.path / "kept").iterdir()] == ["test_kernels.py_test_its_own_machine.capsule"]
-    pytester.makepyfile(test_kernels=TESTS.replace('with pallasim.emulate("gpu-h100"):', "if False:"))
+    pytester.makepyfile(test_kernels=TESTS.replace('with pallasim.emulate("tpu-v4"):', "if False:"))
     pytester.runpytest_subprocess("-p", "no:cacheprovider", "-k", "own_machine", "--pallasim-capture=kept").assert_outcomes(passed=1, deselected=5)
     assert list((pytester.path / "kept").iterdir()) == []
 

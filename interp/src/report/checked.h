@@ -57,6 +57,7 @@ class ClaimDetector : public Detector {
     std::string name;
     std::vector<size_t> axes;  // on which the two points differ
     bool carries = false;      // the later one reads what the earlier one left there
+    int says = 0;              // how much of it the report says
     ir::Diagnostic found;
     std::string late;  // told by starts_late: what sets it
   };

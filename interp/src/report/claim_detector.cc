@@ -69,11 +69,13 @@ std::string ClaimDetector::coordinates(const Execution& ex, int64_t unit) const 
 void ClaimDetector::note(Execution& ex, const Access& a, const memory::shadow::Shared& found, int64_t unit,
                          const std::string& name, bool kept) {
   std::vector<size_t> axes = programs_ ? axes_ : differing(ex, found.earlier.unit, unit);
-  const bool carries = kept || (!a.write && found.earlier_wrote);
+  const bool carries = kept || found.carries;
+  const int says = carries ? 2 : !a.write && found.earlier_wrote ? 1 : 0;
   const auto told = std::find_if(shared_.begin(), shared_.end(),
                                  [&](const SharedRef& s) { return s.name == name && s.axes == axes; });
-  // A read of what another point left there says more than two writes, which other orders of the grid show first.
-  if (told != shared_.end() && (told->carries || !carries)) return;
+  // A read of what another point left there says more than one where another point wrote, and that more than two
+  // writes, which other orders of the grid show first.
+  if (told != shared_.end() && told->says >= says) return;
   ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.loc,
                                    programs_ ? ir::Code("PS-PAR-002") : ir::Code("PS-PAR-001"), "");
   d.site.what = fmt::format("{} is {} here", name, a.write ? "written" : "read");
@@ -85,7 +87,7 @@ void ClaimDetector::note(Execution& ex, const Access& a, const memory::shadow::S
   ir::Site side = ir::site_of(*ex.locs, instances_.line(plan_, found.earlier.site).loc);
   side.what = fmt::format("and {} before here", did);
   d.also.push_back(std::move(side));
-  SharedRef now{name, std::move(axes), carries, std::move(d)};
+  SharedRef now{name, std::move(axes), carries, says, std::move(d), {}};
   if (told == shared_.end()) shared_.push_back(std::move(now));
   else *told = std::move(now);
 }
@@ -96,7 +98,7 @@ void ClaimDetector::starts_late(const ir::Diagnostic& read, const std::string& n
   d.severity = d.code.severity();
   d.site.what = fmt::format("{} is read here", name);
   d.numbers.clear();
-  shared_.push_back({name, {static_cast<size_t>(plan_.threads.core_axis)}, true, std::move(d), std::move(sets)});
+  shared_.push_back({name, {static_cast<size_t>(plan_.threads.core_axis)}, true, 2, std::move(d), std::move(sets)});
 }
 
 namespace {

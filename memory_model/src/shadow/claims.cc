@@ -26,8 +26,10 @@ void Claims::step(int64_t unit, const Access& a, bool kept, State& s, Range byte
     if (a.write) look(s.readers, false);
     if (a.write && !a.atomic) look(s.atomic_readers, false);
   }
-  if (met && told_.insert({a.instance, met->site, a.site}).second)
-    found_.push_back({*met, {unit, a.site}, wrote, a.write, a.instance, bytes});
+  const auto left = [&](const Users& writers) { return writers.last.unit >= 0 && writers.last.unit != unit; };
+  const bool carries = met && !a.write && (left(s.writers) || left(s.atomic_writers));
+  if (met && told_.insert({a.instance, met->site, a.site, carries}).second)
+    found_.push_back({*met, {unit, a.site}, wrote, a.write, carries, a.instance, bytes});
   Users& users = a.atomic ? (a.write ? s.atomic_writers : s.atomic_readers) : a.write ? s.writers : s.readers;
   users.add({unit, a.site});
 }

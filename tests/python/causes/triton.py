@@ -121,7 +121,7 @@ def grid_rounds_down(fixed):
         inside = at < N
         pltriton.store(o_ref.at[at], pltriton.load(x_ref.at[at], mask=inside, other=0.0) - 1, mask=inside)  # CAUSE
 
-    call = pl.pallas_call(kernel, out_shape=V, grid=(pl.cdiv(N, 256) if fixed else N // 256,))  # CAUSE
+    call = pl.pallas_call(kernel, out_shape=V, grid=(pl.cdiv(N, 256) if fixed else N // 256,), compiler_params=pltriton.CompilerParams())  # CAUSE
     return lambda: call(V), V - 1
 
 

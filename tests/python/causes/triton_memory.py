@@ -123,7 +123,7 @@ def last_programs_do_not_store(fixed):
         def _():
             o_ref[i, :] = x_ref[i, :] * 2  # CAUSE, ALSO
 
-    call = pl.pallas_call(kernel, out_shape=M, grid=(64,))  # CAUSE
+    call = pl.pallas_call(kernel, out_shape=M, grid=(64,), compiler_params=pltriton.CompilerParams())  # CAUSE
     return lambda: call(M), M * 2
 
 

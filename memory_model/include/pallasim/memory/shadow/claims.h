@@ -21,6 +21,7 @@ struct Shared {
   };
   Use earlier, later;  // in this run
   bool earlier_wrote = false, later_wrote = false;
+  bool carries = false;  // the later one reads what another unit was the last to write
   int32_t instance = 0;
   Range bytes;  // from the first to behind the last at which they meet
   bool operator==(const Shared&) const = default;
@@ -34,7 +35,7 @@ class Claims {
   // looked at. False: the limit is reached (see limit()); nothing is looked at from now on, and the caller says so.
   bool access(int64_t unit, const Access&, bool kept = false);
   void fresh(int32_t instance, int64_t begin, int64_t end);
-  // Once per instance and pair of sites.
+  // Once per instance and pair of sites, and once more where a value is carried.
   const std::vector<Shared>& found() const { return found_; }
   const std::optional<Races::Limit>& limit() const { return limit_; }
   int64_t memory() const { return regions_.memory(); }
@@ -57,7 +58,7 @@ class Claims {
   int64_t max_bytes_;
   InstanceRegions<State> regions_;
   std::vector<Shared> found_;
-  std::set<std::tuple<int32_t, int32_t, int32_t>> told_;
+  std::set<std::tuple<int32_t, int32_t, int32_t, bool>> told_;
   std::optional<Races::Limit> limit_;
 };
 
