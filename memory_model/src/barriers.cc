@@ -8,12 +8,13 @@ namespace pallasim::memory {
 
 void Barriers::init(int64_t id, int64_t expected) {
   Barrier& b = barriers_[static_cast<size_t>(id)];
-  const bool parity = b.parity, named = b.named, tensor = b.tensor;
+  const Barrier before = b;
   b = {};
   b.expected = expected;
-  b.parity = parity;
-  b.named = named;
-  b.tensor = tensor;
+  b.parity = before.parity;
+  b.named = before.named;
+  b.tensor = before.tensor;
+  b.of_cluster = before.of_cluster;
 }
 
 // A loop that errs errs each time alike; the first ones tell it.
@@ -55,7 +56,8 @@ std::vector<BarrierFinding> Barriers::left_over(int64_t id) const {
   const Barrier& b = barriers_[static_cast<size_t>(id)];
   std::vector<BarrierFinding> r;
   using Kind = BarrierFinding::Kind;
-  if (b.observed < b.phase && !b.named)
+  if (b.of_cluster && b.observed == 0 && b.phase > 1) r.push_back({Kind::Unwaited, id, 1, b.phase, -1});
+  else if (b.observed < b.phase && !b.named)
     r.push_back({b.carried > b.observed ? Kind::Unobserved : Kind::Released, id, b.observed, b.phase - b.observed, -1});
   if (b.bytes_due != 0) r.push_back({Kind::BytesLeft, id, b.phase, b.bytes_due, -1});
   if (b.arrived != 0) r.push_back({Kind::ArrivalsLeft, id, b.phase, b.arrived, -1});
@@ -105,6 +107,7 @@ Barriers BarrierLayout::make() const {
       one.parity = b.parity;
       one.named = b.named;
       one.tensor = b.tensor;
+      one.of_cluster = b.of_cluster;
       r.insert(r.end(), static_cast<size_t>(b.count * owners(b)), one);
     }
   return Barriers(std::move(r));

@@ -164,6 +164,27 @@ TEST_F(OneBarrier, EndsThatNobodyWaitedFor) {
   EXPECT_EQ(b.left_over(0), (std::vector<BarrierFinding>{{Kind::Released, 0, 1, 2, -1}}));
 }
 
+// A cluster's CTAs arrive at each other's barriers, and may all wait for one of them: that is known at the end.
+TEST(ClusterBarrier, EndsThatNobodyWaitedForAreToldAtTheEnd) {
+  using Kind = BarrierFinding::Kind;
+  Barrier made;
+  made.of_cluster = true;
+  Barriers b({made});
+  std::vector<int32_t> woken;
+  EXPECT_TRUE(b.arrive(0, 1, 1, &woken));
+  EXPECT_EQ(b.left_over(0), (std::vector<BarrierFinding>{{Kind::Released, 0, 0, 1, -1}}));
+  EXPECT_TRUE(b.arrive(0, 1, 1, &woken));
+  EXPECT_TRUE(b.findings().empty());
+  EXPECT_EQ(b.left_over(0), (std::vector<BarrierFinding>{{Kind::Unwaited, 0, 1, 2, -1}}));
+  b.init(0, 1);
+  int64_t seen = 0;
+  EXPECT_TRUE(b.arrive(0, 1, 1, &woken));
+  EXPECT_TRUE(b.wait(0, &seen, 2));
+  EXPECT_TRUE(b.arrive(0, 1, 1, &woken));
+  EXPECT_TRUE(b.arrive(0, 1, 1, &woken));  // who waits at times is told at once
+  EXPECT_EQ(b.findings(), (std::vector<BarrierFinding>{{Kind::Unwaited, 0, 2, 0, -1}}));
+}
+
 TEST_F(OneBarrier, EndsOfCopiesThatNobodyWaitedFor) {
   using Kind = BarrierFinding::Kind;
   b.expect(0, 8, &woken);

@@ -403,3 +403,28 @@ def test_scratch_outside_of_the_sms_belongs_to_those_whom_its_scope_names(axes: 
                  scratch=[plgpu.ClusterBarrier(collective_axes=("c",), num_arrivals=2)])
     with pallasim.emulate("gpu-h100", findings="raise", **options):
         np.testing.assert_array_equal(run(), [[1, 2], [11, 12]])
+
+
+@pytest.mark.parametrize("who", ["all", "the first", "nobody"])
+def test_who_of_a_cluster_waits_for_its_barrier(who: str) -> None:
+    """Each arrival reaches both CTAs; one may wait for both, and let the other one go on."""
+    def body(o_ref: Any, met: Any, go: Any) -> None:
+        c = jax.lax.axis_index("c")
+        for _ in range(3):
+            plgpu.barrier_arrive(met)
+
+            @pl.when(c < {"all": 2, "the first": 1, "nobody": 0}[who])
+            def _() -> None:
+                plgpu.barrier_wait(met)
+
+            plgpu.barrier_arrive(go)
+            plgpu.barrier_wait(go)
+
+        o_ref[c] = jnp.full((128,), 1, jnp.int32)
+
+    f = kernel(body, jax.ShapeDtypeStruct((2, 128), jnp.int32), cluster=(2,), cluster_names=("c",), scratch=[plgpu.ClusterBarrier(collective_axes=("c",))] * 2)
+    pallasim.findings()
+    with pallasim.emulate("gpu-h100", detect_races=True, findings="collect"):
+        np.asarray(f())
+    found = [(x.code, x.severity) for x in pallasim.findings()]
+    assert found == {"all": [], "the first": [("PS-BAR-003", "note")], "nobody": [("PS-BAR-002", "warning")]}[who]

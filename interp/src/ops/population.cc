@@ -380,14 +380,17 @@ void Execution::end_crew(int64_t place, Thread& last) {
         events->sync({SyncEvent::What::Emptied, -1, id});
       }
   }
-  for (size_t b = 0; b < plan->memory.barriers.size(); ++b)
-    for (int32_t i = 0; i < population.crew && plan->memory.barriers[b].owner != memory::Level::Device; ++i)
-      for (int64_t k = 0; k < plan->memory.barriers[b].count; ++k) {
-        const int64_t id = barrier_layout.id_of_thread(static_cast<int>(b), k, first + i);
-        diagnostics->barrier_left_over(last, last.pc, id);
-        barriers.init(id, barriers[id].expected);
-        events->sync({SyncEvent::What::Renewed, -1, id});
-      }
+  const auto each_barrier = [&](const auto& f) {
+    for (size_t b = 0; b < plan->memory.barriers.size(); ++b)
+      for (int32_t i = 0; i < population.crew && plan->memory.barriers[b].owner != memory::Level::Device; ++i)
+        for (int64_t k = 0; k < plan->memory.barriers[b].count; ++k)
+          f(barrier_layout.id_of_thread(static_cast<int>(b), k, first + i));
+  };
+  each_barrier([&](int64_t id) { diagnostics->barrier_left_over(last, last.pc, id); });
+  each_barrier([&](int64_t id) {
+    barriers.init(id, barriers[id].expected);
+    events->sync({SyncEvent::What::Renewed, -1, id});
+  });
   for (SharedMemory& m : shared_memory) {
     const memory::Allocation& of = plan->memory.allocations[m.allocation];
     if (of.owner == memory::Level::Device) continue;

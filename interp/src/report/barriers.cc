@@ -58,6 +58,7 @@ std::string message_of(const memory::BarrierFinding& f, const std::string& name)
                          f.amount);
     case Kind::Unobserved:
     case Kind::Released:
+    case Kind::OthersWait:
       if (f.amount == 1) return fmt::format("nobody saw the end of the last phase of {}", name);
       return fmt::format("nobody saw the ends of the last {} phases of {}", f.amount, name);
     case Kind::BytesLeft:
@@ -104,20 +105,47 @@ void Words::barrier_misused(Thread& t, const Step* s, const memory::BarrierFindi
   const std::string message = message_of(f, object_name(ex, Wait::Kind::Barrier, f.barrier, &block));
   ir::Diagnostic d = diagnostic_at(t, s, code_of(f.kind), message);
   d.about.push_back(about_barriers(block));
-  const bool released = f.kind == memory::BarrierFinding::Kind::Released;
-  d.severity = released ? ir::Severity::Note : ir::Severity::Warning;
+  const bool released = f.kind == memory::BarrierFinding::Kind::Released,
+             others = f.kind == memory::BarrierFinding::Kind::OthersWait;
+  d.severity = released || others ? ir::Severity::Note : ir::Severity::Warning;
   d.numbers.push_back(fmt::format("phase {}: {}", ex.barriers[f.barrier].phase, barrier_state(ex.barriers[f.barrier])));
   if (!ex.barriers[f.barrier].named) d.numbers.push_back(barrier_made(ex, f.barrier));
-  d.hint = released ? "no copy counted in it: where they give back what nobody takes again, all is well; else "
-                      "every phase needs somebody who waits"
-                    : "a phase ends with as many arrivals as the barrier was made for, and every phase needs somebody "
-                      "who waits";
+  d.hint = others ? "another CTA of the cluster waits for its own: where the arrivals are for that one, all is well; "
+                    "else every phase needs somebody who waits"
+           : released
+               ? "no copy counted in it: where they give back what nobody takes again, all is well; else "
+                 "every phase needs somebody who waits"
+               : "a phase ends with as many arrivals as the barrier was made for, and every phase needs somebody "
+                 "who waits";
   ex.add_finding(std::move(d));
+}
+
+// Whether somebody waited for the barrier of the same name of another CTA of the cluster.
+static bool others_wait(const Execution& ex, const Thread& t, int64_t id) {
+  int block = -1;
+  ex.barrier_layout.name(id, &block);
+  if (block < 0) return false;
+  using memory::Level;
+  const memory::Units::Threads all = ex.units.threads_of(Level::Cluster, ex.units.unit_of(Level::Cluster, t.unit));
+  const auto of = [&](int64_t k, int64_t thread) { return ex.barrier_layout.id_of_thread(block, k, thread); };
+  for (int64_t k = 0; k < ex.plan->memory.barriers[static_cast<size_t>(block)].count; ++k) {
+    bool own = false, waited = false;
+    for (int64_t i = all.first; i < all.first + all.count; ++i) {
+      own = own || of(k, i) == id;
+      waited = waited || ex.barriers[of(k, i)].observed > 0;
+    }
+    if (own) return waited;
+  }
+  return false;
 }
 
 void Words::barrier_left_over(Thread& t, const Step* s, int64_t id) const {
   Execution& ex = *t.exec;
-  for (const memory::BarrierFinding& f : ex.barriers.left_over(id)) barrier_misused(t, s, f);
+  using Kind = memory::BarrierFinding::Kind;
+  for (memory::BarrierFinding f : ex.barriers.left_over(id)) {
+    if (f.kind == Kind::Unwaited && others_wait(ex, t, id)) f.kind = Kind::OthersWait, f.phase = 0;
+    barrier_misused(t, s, f);
+  }
 }
 
 void Words::bytes_below_zero(const Thread& t, const Step* s, int64_t bytes) const {

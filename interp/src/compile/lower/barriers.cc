@@ -52,6 +52,7 @@ int add_barrier(Emitter& e, const Val& v, const ir::Type& t, const Attr* facts) 
   b.count = v.elements();
   b.owner = of_cluster ? memory::Level::Core : memory::owner_level(t.scope, t.space);
   b.parity = true;
+  b.of_cluster = of_cluster;
   UnitSet reaches;
   for (size_t i = 0; facts && i < facts->keys.size(); ++i) {
     const Attr& a = facts->items[i];

@@ -25,6 +25,8 @@ struct Barrier {
   // Named barriers: a phase takes as many arrivals as its first one says, and who arrived may see the end at any time.
   bool named = false;
   bool tensor = false;  // it orders what the tensor pipe is told (orders_tensor_core)
+  // One of those that an arrival of a cluster reaches: its CTAs may wait for the first one's alone.
+  bool of_cluster = false;
   bool operator==(const Barrier&) const = default;
 };
 
@@ -32,10 +34,12 @@ struct Barrier {
 struct BarrierFinding {
   enum class Kind : uint8_t {
     OverArrival,   // `amount` arrivals more than the phase expects; they are dropped
-    Unwaited,      // phase `phase` ended, and nobody waited for the end of the one before
+    Unwaited,      // phase `phase` ended, and nobody waited for the end of the one before; of a cluster's at the end
+                   // where nobody waited at all
     PassedPhase,   // thread `thread` waits for phase `phase`, but `amount` later ones ended, too
     Unobserved,    // at the end: nobody saw the ends of the last `amount` phases
     Released,      // the same of phases that threads alone ended: no operation's end went unseen
+    OthersWait,    // the same of one of a cluster, of which another one is waited for
     BytesLeft,     // at the end: `amount` bytes are due, or came that nobody expected (negative)
     ArrivalsLeft,  // at the end: `amount` arrivals of a phase that did not end
     OtherCount  // of a named barrier: thread `thread` says that phase `phase` takes `amount` arrivals, others did not
@@ -103,7 +107,7 @@ class Barriers {
   bool settle(int64_t id, std::vector<int32_t>* woken) {
     Barrier& b = barriers_[static_cast<size_t>(id)];
     if (b.arrived < b.expected || b.bytes_due != 0) return false;
-    if (b.observed < b.phase && !b.named) [[unlikely]]
+    if (b.observed < b.phase && !b.named && !(b.of_cluster && b.observed == 0)) [[unlikely]]
       note({BarrierFinding::Kind::Unwaited, id, b.phase, 0, -1});
     ++b.phase;
     b.arrived = 0;
@@ -126,7 +130,7 @@ struct BarrierBlock {
   Level owner = Level::Device;
   int mesh = -1;  // -1: all
   int64_t expected = 1;
-  bool parity = false, named = false, tensor = false;
+  bool parity = false, named = false, tensor = false, of_cluster = false;
   int64_t first = 0;  // within the device's
   int32_t loc = -1;   // of the module: what made it; -1: nobody knows
   bool operator==(const BarrierBlock&) const = default;
