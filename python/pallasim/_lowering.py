@@ -160,6 +160,9 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
         except _core.DiagnosticError as e:
             error = _findings.from_error(e)
             error.refused = (captured.name, captured.text, site.text)
+            if primitive == "pallas_call" and captured.machine == "mosaic_gpu" and params.get("compiler_params") is None:
+                error.add_note("this JAX makes a Mosaic GPU kernel of a pallas_call without compiler_params, which copies its blocks through shared memory; "
+                               "compiler_params=pltriton.CompilerParams() makes it a Triton kernel")
             raise error from None
     prepare()
     if getattr(ctx, "tokens_in", None) is not None:

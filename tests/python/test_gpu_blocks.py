@@ -103,3 +103,14 @@ def test_scalar_prefetch_is_refused_as_the_compiler_does() -> None:
     call = pl.pallas_call(kernel, grid_spec=grid, out_shape=jax.ShapeDtypeStruct((8, 32), jnp.float32), compiler_params=plgpu.CompilerParams())
     with pytest.raises(pallasim.UnsupportedError, match="scalar prefetch on Mosaic GPU"), pallasim.emulate("gpu-h100"):
         call(np.zeros(1, np.int32), numbers(8, 32))
+
+
+def test_who_names_no_compiler_is_told_which_one_refuses() -> None:
+    x = numbers(8)
+    call = pl.pallas_call(lambda x_ref, o_ref: o_ref.__setitem__(..., x_ref[...] + 1), out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))
+    if pallasim.capture_text(call, x, machine="gpu-h100")[0].find("machine = mosaic_gpu") < 0:
+        np.testing.assert_array_equal(emulated(lambda: call(x)), x + 1)
+        return
+    with pytest.raises(pallasim.RefusedError, match="a bulk copy of 32 bytes") as e, pallasim.emulate("gpu-h100"):
+        call(x)
+    assert "pltriton.CompilerParams()" in " ".join(e.value.__notes__)
