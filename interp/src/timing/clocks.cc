@@ -10,9 +10,6 @@
 
 namespace pallasim::interp {
 
-// Of a cache so much holds what the launch before this one left there: the rest is others'.
-constexpr double kHeld = 0.97;
-
 using hw::Unit;
 
 const char* const Clocks::kRateNames[] = {
@@ -42,12 +39,11 @@ static bool stays_near(const ir::Operand& o, const ir::Module& m) {
 
 bool stays_in_cache(const Plan& p, const hw::TimingFigures& f) {
   // Each half of the cache holds what its SMs ask for; which SM a program comes to changes from launch to launch.
-  // Measured: arrays of 1 to 100 MiB on an H100 and an H200 (scripts/time_parts.py).
-  constexpr double kOwn = 1.25;
   double all = 0;
   for (const ir::Operand& o : p.module.operands)
-    all += static_cast<double>(o.array->num_bytes()) * (has_blocks_of_its_own(o, p.module) ? kOwn : f("l2_partitions"));
-  return all <= kHeld * f("l2_bytes");
+    all += static_cast<double>(o.array->num_bytes()) *
+           (has_blocks_of_its_own(o, p.module) ? f("l2_own_copies") : f("l2_partitions"));
+  return all <= f("l2_held") * f("l2_bytes");
 }
 
 Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& settings)

@@ -44,14 +44,14 @@ class Path {
 
 // Figures that clocks ask for again and again.
 // clang-format off
-#define PALLASIM_RATES(X)                                                                                       \
-  X(barrier_issue) X(barrier_latency) X(block_launch_rate) X(block_start) X(clock) X(dma_issue)                 \
-  X(dma_latency) X(hbm_bandwidth) X(hbm_read_bandwidth) X(hbm_write_bandwidth) X(ici_latency) X(kernel_end)     \
-  X(kernel_time) X(l2_bytes) X(l2_load_bandwidth) X(l2_own_bandwidth) X(l2_read_bandwidth) X(l2_write_bandwidth) \
-  X(line_bytes) X(load_hbm_latency) X(load_latency) X(nvlink_latency) X(part_line_bytes) X(semaphore_latency)   \
-  X(smem_read_rate) X(step_cycles) X(step_time) X(store_latency) X(tma_hbm_latency) X(tma_issue) X(tma_latency) \
-  X(tma_row_time) X(tma_sm_bandwidth) X(tmem_rate) X(wgmma_drain) X(wgmma_issue) X(wgmma_smem_rate)             \
-  X(atomic_latency)
+#define PALLASIM_RATES(X)                                                                                      \
+  X(atomic_latency) X(barrier_issue) X(barrier_latency) X(block_launch_rate) X(block_start) X(clock)           \
+  X(dma_issue) X(dma_latency) X(hbm_bandwidth) X(hbm_read_bandwidth) X(hbm_write_bandwidth) X(ici_latency)     \
+  X(kernel_end) X(kernel_time) X(l2_bytes) X(l2_load_bandwidth) X(l2_own_bandwidth) X(l2_read_bandwidth)       \
+  X(l2_write_bandwidth) X(line_bytes) X(load_hbm_latency) X(load_latency) X(memory_line_bytes)                 \
+  X(nvlink_latency) X(part_line_bytes) X(semaphore_latency) X(smem_read_rate) X(step_cycles) X(step_time)      \
+  X(store_latency) X(tma_hbm_latency) X(tma_issue) X(tma_latency) X(tma_row_time) X(tma_sm_bandwidth)          \
+  X(tmem_rate) X(wgmma_drain) X(wgmma_issue) X(wgmma_smem_rate)
 // clang-format on
 enum class Rate : uint8_t {
 #define X(name) name,

@@ -10,8 +10,6 @@
 
 namespace pallasim::interp {
 
-constexpr double kMemoryLine = 128;  // bytes that caches and memory keep together
-
 using hw::Unit;
 using memory::AsyncKind, memory::AsyncOperation, memory::Place, memory::Side;
 
@@ -144,8 +142,9 @@ int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int lin
   const bool own = l.operand >= 0 && !l.loop && own_[static_cast<size_t>(l.operand)];
   const double cached =
       lines * rate(Rate::l2_read_bandwidth) / rate(own ? Rate::l2_own_bandwidth : Rate::l2_load_bandwidth);
-  const double fetched =
-      l.row > 0 && l.row < kMemoryLine ? l.bytes * (1 + rate(Rate::part_line_bytes) / l.row) : l.bytes;
+  const double fetched = l.row > 0 && l.row < rate(Rate::memory_line_bytes)
+                             ? l.bytes * (1 + rate(Rate::part_line_bytes) / l.row)
+                             : l.bytes;
   far_transfer(
       tag, c.at,
       {core_of(t), ex_.device_of(t), l.bytes, fetched, cached, lines, false, from.memory, from.latency, from.there});
