@@ -191,3 +191,47 @@ def kernels() -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
         yield "erf gelu" + size, lambda a: 0.5 * a * (1 + lax.erf(a * 0.70710678)), [x]
         yield "log sum exp" + size, lambda a: jnp.log(jnp.sum(jnp.exp(a), 1, keepdims=True)), [x]
         yield "transpose and add" + size, lambda a, b: a.T + b, [x, S((cols, rows), F32)]
+
+
+# --- products, and attention --------------------------------------------------------------------------------------------
+_PRODUCTS = ((128, 128), (256, 256), (512, 512), (1024, 128), (128, 1024), (1024, 1024), (2048, 256))  # of the right operand
+
+
+def products() -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
+    """One product: rows of the left operand x what is summed x columns. The figures of MXUs come from those of the first three with 8 and 512 rows."""
+    S = jax.ShapeDtypeStruct
+    for name, t, rows, sizes in (("bf16", BF16, (8, 16, 32, 64, 128, 256, 512), _PRODUCTS), ("f32", F32, (8, 32, 128, 512), (*_PRODUCTS[:3], _PRODUCTS[5])),
+                                 ("i8", I8, (8, 32, 128, 512), (*_PRODUCTS[:3], _PRODUCTS[5]))):
+        out = I32 if t is I8 else F32
+        for m in rows:
+            for k, n in sizes:
+                yield f"product of {name} {m}x{k}x{n}", lambda a, b, out=out: lax.dot(a, b, preferred_element_type=out), [S((m, k), t), S((k, n), t)]
+
+
+def _scores(q: Any, k: Any) -> Any:
+    return lax.dot_general(q, k, (((1,), (1,)), ((), ())), preferred_element_type=F32)
+
+
+def _weighted(p: Any, v: Any) -> Any:
+    return lax.dot(p.astype(v.dtype), v, preferred_element_type=F32)
+
+
+def _shifted(s: Any) -> Any:
+    return jnp.exp(s - jnp.max(s, 1, keepdims=True))
+
+
+def _attention(q: Any, k: Any, v: Any) -> Any:
+    p = _shifted(_scores(q, k))
+    return _weighted(p, v) / jnp.sum(p, 1, keepdims=True)
+
+
+def attention() -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
+    """Rows of queries x of keys x what a head has; and parts of it."""
+    for rows, keys, head in ((128, 128, 128), (256, 512, 128), (512, 512, 64), (512, 512, 128), (1024, 1024, 128)):
+        q, kv = jax.ShapeDtypeStruct((rows, head), BF16), jax.ShapeDtypeStruct((keys, head), BF16)
+        size = f" {rows}x{keys}x{head}"
+        yield "scores" + size, _scores, [q, kv]
+        yield "scores, exp" + size, lambda q, k: jnp.exp(_scores(q, k)).astype(BF16), [q, kv]
+        yield "scores, shifted exp" + size, lambda q, k: _shifted(_scores(q, k)).astype(BF16), [q, kv]
+        yield "scores, exp, weighted" + size, lambda q, k, v: _weighted(jnp.exp(_scores(q, k)), v), [q, kv, kv]
+        yield "attention" + size, _attention, [q, kv, kv]

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "pallasim/hw/timing.h"
 
 namespace pallasim::hw {
@@ -45,7 +47,12 @@ Work& Work::operator+=(const Work& o) {
   bytes += o.bytes;
   reads = reads || o.reads;
   writes = writes || o.writes;
-  serial = serial || o.serial;
+  before = std::max(before, o.before);
+  ahead = std::max(ahead, o.ahead);
+  at_once = at_once || o.at_once;
+  by_rows = by_rows || o.by_rows;
+  first = std::max(first, o.first);
+  first_row = std::max(first_row, o.first_row);
   return *this;
 }
 

@@ -1,5 +1,6 @@
 // A TensorCore: vector registers of (sublanes, lanes) 32-bit words, a bundle per cycle with slots for each unit.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -14,12 +15,15 @@ using ir::DType;
 
 int64_t ceil_div(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b : a; }
 
-bool goes_along_lanes(const ir::Op& op, const ir::Type& t, std::string_view attribute) {
-  const auto last = static_cast<int64_t>(t.dims.size()) - 1;
+bool along(const ir::Op& op, int64_t dimension, std::string_view attribute) {
   const ir::Attr* a = op.attr(attribute);
   if (!a) return false;
-  if (a->is_int()) return a->i == last;
-  return std::any_of(a->items.begin(), a->items.end(), [&](const ir::Attr& x) { return x.i == last; });
+  if (a->is_int()) return a->i == dimension;
+  return std::any_of(a->items.begin(), a->items.end(), [&](const ir::Attr& x) { return x.i == dimension; });
+}
+
+bool goes_along_lanes(const ir::Op& op, const ir::Type& t, std::string_view attribute) {
+  return along(op, static_cast<int64_t>(t.dims.size()) - 1, attribute);
 }
 
 // What compilers see of values: constants; and what is the same in all lanes of its registers, because it is what is
@@ -134,9 +138,24 @@ class Tpu : public CostModel {
     if (ir::is_int(s.dtype) && ir::bit_width(s.dtype) == 4 && f_.find("int4_rate")) rate = "int4_rate";
     if (ir::is_float(s.dtype) && ir::bit_width(s.dtype) == 8 && f_.find("fp8_rate")) rate = "fp8_rate";
     if (ir::bit_width(s.dtype) == 32) passes = s.highest ? f_("highest_dot_passes") : f_("f32_dot_passes");
-    const double work =
-        2.0 * static_cast<double>(s.batch) * whole(s.m, p_.sublanes) * whole(s.n, size) * whole(s.k, size);
-    busy(w, Unit::Matrix) = passes * work / (f_(rate) / cores_);
+    // Tiles of the right operand are pushed into the units, and the rows of the left one go through; the next tile is
+    // pushed meanwhile. Where there are fewer tiles than units, units share the rows of one.
+    const double tiles = passes * static_cast<double>(s.batch * ceil_div(s.n, size) * ceil_div(s.k, size)),
+                 units = f_("mxus"), square = static_cast<double>(size * size);
+    const double rows = 2 * units * square * whole(s.m, p_.sublanes) / (f_(rate) / cores_);
+    const bool narrow = ir::bit_width(s.dtype) <= 8 && rate != "bf16_rate";
+    const double push = f_(narrow ? "mxu_push_narrow" : "mxu_push") * cycle_ *
+                        std::min(std::min(whole(s.k, p_.lanes), whole(s.n, p_.lanes)) / static_cast<double>(size), 1.0);
+    const double stream = rows * tiles / units, rounds = std::ceil(tiles / units);
+    busy(w, Unit::Matrix) = std::max(stream, push * rounds);
+    // Of each unit's first tile the push comes before its rows.
+    w.ahead = busy(w, Unit::Matrix) - std::max(stream, push * (rounds - 1) + stream / rounds);
+    // What is transposed on its way goes through the units' other side first.
+    w.before = s.right_k_last ? push * (1 + f_("mxu_transpose")) : push;
+    const double deep = std::ceil(passes * static_cast<double>(ceil_div(s.k, size)) / units);
+    w.first = stream * std::min(1.0, (deep - 1) / rounds);
+    w.first_row = stream * (rounds - 1) / rounds;
+    w.latency = f_("mxu_latency") * cycle_;
     return w;
   }
 
@@ -146,12 +165,13 @@ class Tpu : public CostModel {
   // Instructions for one register.
   struct Counted {
     bool known = false;
-    double vector = 0, special = 0, cross = 0;
+    double vector = 0, special = 0, cross = 0, latency = 0;
   };
   void charge(Work& w, const Counted& c, double registers) const {
     busy(w, Unit::Vector) += registers * c.vector * cycle_ / valus_;
     if (c.special > 0) busy(w, Unit::Special) += registers * c.special * cycle_;
     if (c.cross > 0) busy(w, Unit::Cross) += registers * c.cross * cycle_ / f_("xlu_slots");
+    w.latency += c.latency * cycle_;
   }
 
   static std::string suffix_of(DType t) {
@@ -201,7 +221,8 @@ class Tpu : public CostModel {
   Counted counted(const std::string& name, const std::string& suffix) const {
     const std::string key = f_.find("valu_" + name + suffix) || suffix != "_i32" ? name + suffix : name;
     if (!f_.find("valu_" + key)) return {};
-    return {true, f_("valu_" + key), f_.value_or("eup_" + key, 0), f_.value_or("xlu_" + key, 0)};
+    return {true, f_("valu_" + key), f_.value_or("eup_" + key, 0), f_.value_or("xlu_" + key, 0),
+            f_.value_or("latency_" + key, 0)};
   }
 
   static std::string counted_as(ir::OpCode code, const ir::Op& op) {
@@ -236,9 +257,9 @@ class Tpu : public CostModel {
       c = op.code == ir::OpCode::convert ? Counted{} : counted(name, "");
       if (!c.known) {
         const std::string figure(figure_of(sort));
-        c = {true, f_("valu_" + figure), f_.value_or("eup_" + figure, 0), 0};
+        c = {true, f_("valu_" + figure), f_.value_or("eup_" + figure, 0), 0, 2 * f_("valu_" + figure)};
       }
-      c = {true, parts * c.vector + around, parts * c.special, parts * c.cross};
+      c = {true, parts * c.vector + around, parts * c.special, parts * c.cross, c.latency + 2 * around};
     }
     // What is a constant, or taken apart already, is not taken apart.
     if (parts > 1 && op.operands.size() == 2 &&
@@ -254,6 +275,7 @@ class Tpu : public CostModel {
     const std::string name(ir::name(op.code));
     if (keeps_registers(op, g, lanes)) return w;
     const Counted c = counted(name + (lanes ? "_lanes" : ""), suffix_of(op, g));
+    w.at_once = op.code == ir::OpCode::transpose;
     if (c.known) charge(w, c, registers);
     else busy(w, Unit::Cross) = registers * cycle_ / f_("xlu_slots");
     return w;
@@ -308,6 +330,17 @@ class Tpu : public CostModel {
     return w;
   }
 
+  // Registers of n that come together in one, each waiting for the one before.
+  double chained(const ir::Op& op, const ir::Graph& g, const ir::Type& in, double n) const {
+    const ir::Type* out = result_type(op, g);
+    const double columns = static_cast<double>(ceil_div(in.dims.back().size, p_.lanes));
+    if (goes_along_lanes(op, in, "axes") || goes_along_lanes(op, in, "axis")) return columns;
+    const double rows = out ? static_cast<double>(out->num_elements()) / static_cast<double>(in.dims.back().size) : 1;
+    const auto second = static_cast<int64_t>(in.dims.size()) - 2;
+    const bool sublanes = along(op, second, "axes") || along(op, second, "axis");
+    return std::max(1.0, n / columns / (sublanes ? rows : std::max(rows / static_cast<double>(p_.sublanes), 1.0)));
+  }
+
   Work reduce(const ir::Op& op, const ir::Graph& g, Sort sort) const {
     Work w;
     const ir::Type* in = operand_type(op, g, 0);
@@ -321,11 +354,17 @@ class Tpu : public CostModel {
     const Counted each = counted(name, suffix);
     charge(w, each.known ? each : Counted{true, f_("valu_" + std::string(figure_of(sort))), 0, 0}, n);
     // Along lanes what is left of each row of registers goes through a cross-lane unit.
-    if (!goes_along_lanes(op, *in, "axes") && !goes_along_lanes(op, *in, "axis")) return w;
+    w.at_once = !goes_along_lanes(op, *in, "axes") && !goes_along_lanes(op, *in, "axis");
+    const double chain = (chained(op, g, *in, n) - 1) * f_("reduce_chain") * cycle_;
+    if (w.at_once) {
+      w.latency += chain;
+      return w;
+    }
     const double rows = std::max(n / static_cast<double>(ceil_div(in->dims.back().size, p_.lanes)), 1.0);
     Counted lanes = counted(name + "_lanes", suffix);
     if (!lanes.known) lanes = counted("reduce_max_lanes", suffix);
-    w.serial = true;
+    w.latency = lanes.latency * cycle_ + chain;
+    w.by_rows = true;
     busy(w, Unit::Cross) += rows * (lanes.known ? lanes.cross : f_("xlu_reduce")) * cycle_ / f_("xlu_slots");
     return w;
   }

@@ -84,7 +84,8 @@ Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& setti
   const double launch = f_(gpu_ ? "kernel_time" : "launch_time") - (gpu_ ? f_("kernel_end") : 0);
   for (Clock& c : clocks_) {
     c.path = none;
-    c.at = c.window = launch;
+    c.at = launch;
+    c.packed.close(launch);
     c.path.add(Causes::kLaunch, 0, launch);
   }
   if (settings_.timeline) begin_picture();
@@ -171,7 +172,7 @@ void Clocks::begin(int32_t thread, double earliest) {
     advance(c, Causes::kLaunch, 0, rate(Rate::block_start));
   }
   if (!gpu_ && t.parent < 0) move_whole_arrays(t, c, false);
-  c.window = c.at;
+  c.packed.close(c.at);
   if (picture_ && c.at > at) picture_->slice(thread, at, c.at, picture_->word(gpu_ ? "start" : "arrays"), -1);
   if (picture_ && t.point >= 0 && thread % std::max<int64_t>(ex_.population.crew, 1) == 0)
     picture_->point(thread, c.at, {t.point});
@@ -214,20 +215,24 @@ void Clocks::follow(const Thread& t, Clock& c, const hw::Work& w, int line, int3
   }
 }
 
+// As far as units and what it is made of allow, beside what came before it.
+void Clocks::pack(const Thread& t, Clock& c, const hw::Work& w, int line, int32_t step) {
+  for (size_t u = 0; u < hw::kUnits; ++u) {
+    busy_[u] += w.busy[u];
+    const double begin = c.packed.begun() + c.packed.busy(u);
+    if (picture_ && w.busy[u] > 0) show_unit(t, step, static_cast<Unit>(u), begin, begin + w.busy[u], line);
+  }
+  for (const StepPart& p : costs_.of(ex_.plan->steps[static_cast<size_t>(step)]).parts) {
+    const Packed::End end = c.packed.add(p, costs_.parts_named());
+    advance(c, static_cast<int>(end.unit), line, end.at - c.at);
+  }
+}
+
 void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int32_t step) {
   flops_ += w.flops;
   const double before = c.at;
   if (costs_.model().overlap == hw::Overlap::Packed) {
-    size_t most = 0;
-    for (size_t u = 0; u < hw::kUnits; ++u) {
-      if (picture_ && w.busy[u] > 0)
-        show_unit(t, step, static_cast<Unit>(u), c.window + c.packed[u], c.window + c.packed[u] + w.busy[u], line);
-      c.packed[u] += w.busy[u];
-      busy_[u] += w.busy[u];
-      if (c.packed[u] > c.packed[most]) most = u;
-    }
-    advance(c, static_cast<int>(most), line, c.window + c.packed[most] - c.at);
-    if (w.serial) c.window = c.at, c.packed = {};
+    pack(t, c, w, line, step);
   } else {
     follow(t, c, in_step_ ? overlapped(w) : w, line, step);
     for (size_t u = 0; u < hw::kUnits; ++u) busy_[u] += w.busy[u] * costs_.model().issue_share;
@@ -348,18 +353,28 @@ void Clocks::count_trip(Thread& t, const Step& s, const ir::Op* loop) {
   }
 }
 
+// Trips of a loop that is unrolled lie in one block.
+bool Clocks::unrolled(const Clock& c, const StepCost& cost) {
+  if (!cost.loop_next) return false;
+  const ir::Attr* n = cost.loop_next->attr("unroll");
+  const auto trips = c.trips.find(cost.loop_next);
+  return n && n->is_int() && n->i > 1 && trips != c.trips.end() && trips->second.now % n->i != 0;
+}
+
 void Clocks::ran(Thread& t, const Step& s) {
   const StepCost& cost = costs_.of(s);
   Clock& c = of(t.index);
   c.fetched = -1;
-  if (row(s).visible == Visible::Always) {
-    c.window = c.at;
-    c.packed = {};
+  if (row(s).visible == Visible::Always && (gpu_ || !starts_operation(s))) {
+    c.packed.close(c.at);
     if (!starts_operation(s) && s.kind != Kind::finish && gpu_)
       advance(c, Causes::kSync, cost.line, rate(Rate::barrier_issue) * issue_share(t));
   }
   if (gpu_ && s.kind == Kind::atomic) atomic(t, c, s, cost.line);
-  if (cost.empty) return;
+  if (cost.empty) {
+    if (cost.closes) c.packed.close(c.at);
+    return;
+  }
   const double before = c.at;
   if (cost.loop_begin) begin_loop(t, s, cost.loop_begin);
   if (cost.counts) count_trip(t, s, cost.counts);
@@ -384,6 +399,7 @@ void Clocks::ran(Thread& t, const Step& s) {
       far_transfer(tag, c.at, {core_of(t), ex_.device_of(t), l.bytes, l.bytes, l.bytes, l.bytes, true, true, 0});
     }
   charge(t, c, cost.work, cost.line, s.id);
+  if (cost.closes && !unrolled(c, cost)) c.packed.close(c.at);
   if (picture_ && c.at > before) picture_->slice(t.index, before, c.at, step_word(s.id), loc_of(cost.line));
 }
 
@@ -405,8 +421,7 @@ void Clocks::wake(int32_t thread, double time, const Path& path, int cause) {
   if (picture_) show_wait(thread, time, cause);
   c.at = time;
   c.path = path;
-  c.window = time;
-  c.packed = {};
+  c.packed.close(time);
 }
 
 void Clocks::sync(const SyncEvent& e) {
@@ -465,8 +480,7 @@ void Clocks::point(const Thread& t) {
     picture_->point(t.index, before, point_of(t));
     picture_->slice(t.index, before, c.at, picture_->word("grid step"), -1);
   }
-  c.window = c.at;
-  c.packed = {};
+  c.packed.close(c.at);
 }
 
 }  // namespace pallasim::interp

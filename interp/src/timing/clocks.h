@@ -12,6 +12,7 @@
 #include "../ops/execution.h"
 #include "atomics.h"
 #include "folds.h"
+#include "packed.h"
 #include "pallasim/hw/timing.h"
 #include "pallasim/interp/timeline.h"
 #include "picture.h"
@@ -138,9 +139,9 @@ class Clocks : public Events {
     int64_t tag;
   };
   struct Clock {
-    double at = 0, window = 0, blocked = 0;
+    double at = 0, blocked = 0;
     int32_t blocked_step = -1;
-    std::array<double, hw::kUnits> packed{};
+    Packed packed;
     Path path;
     std::vector<Pending> loads;                                     // whose values nobody used yet
     int32_t fetched = -1;                                           // the step whose loads began before it could run
@@ -198,6 +199,7 @@ class Clocks : public Events {
   static hw::Work overlapped(hw::Work);
   void follow(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
   void charge(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
+  void pack(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
   void atomic(Thread&, Clock&, const Step&, int line);
   void next_loads(const Thread&, Clock&, const Clock::Trips&, int line);
   void load(Thread&, const Step&, Clock&, const StepLoad&, int line);
@@ -230,6 +232,7 @@ class Clocks : public Events {
   void watch_carried(const Thread&, const ir::Op* loop, Clock::Trips*) const;
   void move_carried(Thread&, const ir::Op* loop, const Clock::Trips&) const;
   static void end_loop(Clock&, const Folds::Left&);
+  static bool unrolled(const Clock&, const StepCost&);
   void wake(int32_t thread, double time, const Path&, int cause);
 
   Execution& ex_;

@@ -3,6 +3,7 @@
 #include "folds.h"
 
 #include "../plan/kinds.h"
+#include "../plan/steps.h"
 
 #include <algorithm>
 
@@ -99,12 +100,14 @@ std::unordered_map<ir::ValueId, ir::ValueId> same_values(const ir::Graph& g) { r
 StepCosts::StepCosts(const Plan& p, const hw::CostModel& model, bool transfers, bool fetches_ahead)
     : plan_(p), model_(model), transfers_(transfers), fetches_ahead_(fetches_ahead) {
   all_.resize(p.steps.size());
+  for (const ir::Body& b : p.module.bodies) named_ = std::max(named_, b.graph.types.size());
   for (const Step& s : p.steps)
     for (const ir::Op* op : p.ops_of(s)) first_.emplace(op, static_cast<size_t>(s.id));
   for (const Step& s : p.steps) {
     StepCost& c = all_[static_cast<size_t>(s.id)];
     c.line = line_of(p.loc_of(s));
     const auto ops = p.ops_of(s);
+    c.closes = row(s).flow != Flow::Next;
     if (ops.empty()) continue;
     if (s.kind == Kind::loop_begin) c.loop_begin = ops.back(), c.empty = false;
     if (s.kind == Kind::loop_next) c.loop_next = ops.back(), c.empty = false;
@@ -259,8 +262,39 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
   if (adds &&
       std::any_of(op.operands.begin(), op.operands.end(), [&](ir::ValueId v) { return multiplied_.contains(v); }))
     for (double& busy : w.busy) busy *= model_.behind_a_product;
-  if (w.total() > 0 || w.flops > 0 || w.latency > 0) c.empty = false;
+  if (model_.overlap == hw::Overlap::Packed && op.regions.empty()) {
+    StepPart p = part_of(op, *scope.graph, w);
+    if (w.total() > 0 || w.latency > 0 || (!p.from.empty() && !p.to.empty())) c.parts.push_back(std::move(p));
+  }
+  if (w.total() > 0 || w.flops > 0 || w.latency > 0 || !c.parts.empty()) c.empty = false;
   c.work += w;
+}
+
+// What operations see of memory by the same name is the same; of what they name differently nobody knows that.
+int32_t StepCosts::place_of(const ir::Op& op) {
+  std::string name = std::to_string(op.operands[0]);
+  for (const ir::View& v : op.view()) {
+    name += " " + ir::to_string(v);
+    ir::for_each_operand(v, [&](int o) { name += " $" + std::to_string(op.operands[static_cast<size_t>(o)]); });
+  }
+  const auto [it, fresh] = places_.emplace(std::move(name), static_cast<int32_t>(named_));
+  if (fresh) ++named_;
+  return it->second;
+}
+
+StepPart StepCosts::part_of(const ir::Op& op, const ir::Graph& g, const hw::Work& w) {
+  StepPart p{w, {}, {}};
+  const bool memory = !op.operands.empty() && g.type(op.operands[0])->is_ref;
+  const auto effects = ir::info(op.code).effects;
+  for (const ir::ValueId v : op.operands)
+    if (!g.type(v)->is_ref && !g.type(v)->is_scalar()) p.from.push_back(v);
+  for (const ir::ValueId v : op.results) p.to.push_back(v);
+  if (memory && (effects & (ir::kEffectRead | ir::kEffectWrite)) != 0) {
+    const int32_t place = place_of(op);
+    if ((effects & ir::kEffectRead) != 0) p.from.push_back(place);
+    if ((effects & ir::kEffectWrite) != 0) p.to.push_back(place);
+  }
+  return p;
 }
 
 void StepCosts::add(const ir::Op& op, hw::Unit unit, double seconds) {

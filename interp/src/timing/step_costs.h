@@ -23,15 +23,23 @@ struct StepLoad {
   double row = 0;                // bytes side by side, as far as the last dimension tells; 0: it does not
 };
 
+// An operation of a step, where its compiler packs them: what it is made of, and what is made of it.
+struct StepPart {
+  hw::Work work;
+  std::vector<int32_t> from, to;  // values and places of memory, as StepCosts numbers them
+};
+
 struct StepCost {
   hw::Work work;
-  int line = 0;  // into StepCosts::lines
+  std::vector<StepPart> parts;  // of that, where operations overlap
+  int line = 0;                 // into StepCosts::lines
   std::vector<StepLoad> loads;
   std::vector<ir::ValueId> uses;       // values that loads make
   const ir::Op* loop_begin = nullptr;  // it begins this loop
   const ir::Op* loop_next = nullptr;   // or its next trip
   const ir::Op* counts = nullptr;      // or tests whether this one has another trip (counting_test)
   double row_bytes = 0;                // of tiles of shared memory that it copies to or from; 0: they have none
+  bool closes = false;                 // nothing is packed across it
   bool empty = true;
 };
 
@@ -64,6 +72,8 @@ class StepCosts {
   }
   // Bytes that a program's loads ahead take of shared memory, per stage: loops that follow each other take the same.
   double ahead_bytes() const;
+  // How many numbers parts name.
+  size_t parts_named() const { return named_; }
   // And operands of products that lie there as long as it runs.
   double operand_bytes() const { return operand_bytes_; }
   // Of what loops with products load: addresses that a lane of so many has. What lies side by side has one, else each
@@ -81,6 +91,8 @@ class StepCosts {
   void walk(const ir::Region&, const Scope&);
   void attach(const ir::Op&, const Scope&, size_t step);
   int line_of(ir::LocId);
+  StepPart part_of(const ir::Op&, const ir::Graph&, const hw::Work&);
+  int32_t place_of(const ir::Op&);
   double row_of(const ir::Type& loaded, int operand) const;
   void find_counting(const ir::Region&, const ir::Graph&);
   const Plan& plan_;
@@ -102,6 +114,8 @@ class StepCosts {
   std::unordered_map<const ir::Op*, size_t> attached_;  // step that has its costs
   std::unordered_set<ir::ValueId> ahead_;  // values that are fetched ahead, or counted among operand_bytes_
   std::unordered_map<const ir::Op*, double> ahead_bytes_;  // by nest of loops
+  std::unordered_map<std::string, int32_t> places_;        // parts of memory as operations name them: their numbers
+  size_t named_ = 0;
   double operand_bytes_ = 0, boxes_ = 0, apart_bytes_ = 0;
 };
 

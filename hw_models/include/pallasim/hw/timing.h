@@ -68,17 +68,21 @@ std::string_view name(Unit, Family);
 struct Work {
   std::array<double, kUnits> busy{};  // seconds of each unit
   double latency = 0;                 // seconds behind it until what follows can begin; no unit is busy
+  double before = 0;                  // before it begins, that operands behind the first must be there
+  double ahead = 0;                   // of `before`, in which its unit is busy with it
   double flops = 0;                   // multiplications and additions of products, 1 per element of other arithmetic
   double bytes = 0;                   // of the device's memory that it reads or writes itself: a GPU's loads and stores
   bool reads = false, writes = false;  // which of the two
-  bool serial = false;                 // what follows waits for it: its compiler packs nothing across
+  bool at_once = false;                // no part of its result is there before all of it is
+  bool by_rows = false;                // it takes whole rows
+  double first = 0, first_row = 0;     // seconds of its unit until a part of its result is done, and a row
   double total() const;
   Work& operator+=(const Work&);
 };
 
 // How units of one thread follow each other.
 enum class Overlap : uint8_t {
-  Packed,   // a compiler packs what lies between two waits: the busiest unit counts (VLIW)
+  Packed,   // a compiler packs what lies between two waits: the busiest unit counts, or what waits for results (VLIW)
   InOrder,  // one operation behind the other; other threads use what is idle
 };
 
