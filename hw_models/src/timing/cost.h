@@ -40,6 +40,8 @@ const ir::Type* moved_type(const ir::Op&, const ir::Graph&);
 // Of memory that operand 0 refers to.
 ir::Space space_of(const ir::Op&, const ir::Graph&);
 
+inline int64_t ceil_div(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b : a; }
+
 // Of a dot_general.
 ProductShape product_shape(const ir::Op&, const ir::Graph&);
 

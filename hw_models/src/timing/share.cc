@@ -53,6 +53,7 @@ Work& Work::operator+=(const Work& o) {
   by_rows = by_rows || o.by_rows;
   first = std::max(first, o.first);
   first_row = std::max(first_row, o.first_row);
+  for (size_t i = 0; i < mxus.size(); ++i) mxus[i] += o.mxus[i];
   return *this;
 }
 

@@ -7,13 +7,12 @@
 #include <unordered_set>
 
 #include "cost.h"
+#include "mxus.h"
 
 namespace pallasim::hw {
 namespace {
 
 using ir::DType;
-
-int64_t ceil_div(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b : a; }
 
 bool along(const ir::Op& op, int64_t dimension, std::string_view attribute) {
   const ir::Attr* a = op.attr(attribute);
@@ -86,7 +85,7 @@ class Facts {
 
 class Tpu : public CostModel {
  public:
-  Tpu(const ir::Module& m, const Profile& p, const TimingFigures& f) : p_(p), f_(f), facts_(m) {
+  Tpu(const ir::Module& m, const Profile& p, const TimingFigures& f) : p_(p), f_(f), facts_(m), mxus_(m, f) {
     overlap = Overlap::Packed;
     cycle_ = 1 / f("clock");
     valus_ = f("valu_slots");
@@ -98,7 +97,11 @@ class Tpu : public CostModel {
     const Sort sort = sort_of(op.code);
     const ir::Type* out = result_type(op, g);
     if ((ir::info(op.code).effects & ir::kEffectAsync) != 0) return w;
-    if (sort == Sort::Product) return product(product_shape(op, g));
+    if (sort == Sort::Product) {
+      ProductShape s = product_shape(op, g);
+      s.shares = mxus_.of(op);
+      return product(s);
+    }
     if (sort == Sort::Load || sort == Sort::Store) return access(op, g, sort);
     if (op.code == ir::OpCode::broadcast_in_dim) return broadcast(op, g);
     if (sort == Sort::Free) return w;
@@ -146,13 +149,20 @@ class Tpu : public CostModel {
     const bool narrow = ir::bit_width(s.dtype) <= 8 && rate != "bf16_rate";
     const double push = f_(narrow ? "mxu_push_narrow" : "mxu_push") * cycle_ *
                         std::min(std::min(whole(s.k, p_.lanes), whole(s.n, p_.lanes)) / static_cast<double>(size), 1.0);
-    const double stream = rows * tiles / units, rounds = std::ceil(tiles / units);
-    busy(w, Unit::Matrix) = std::max(stream, push * rounds);
+    const double most = *std::max_element(s.shares.begin(), s.shares.end());
+    const bool dealt = most > 0;
+    for (size_t i = 0; i < static_cast<size_t>(units); ++i) {
+      const double share = dealt ? s.shares[i] : 1 / units;
+      w.mxus[i] = std::max(rows * tiles * share, push * std::ceil(tiles * share - 1e-6));
+      busy(w, Unit::Matrix) += w.mxus[i] / units;
+    }
+    const double share = dealt ? most : 1 / units, stream = rows * tiles * share,
+                 rounds = std::ceil(tiles * share - 1e-6);
     // Of each unit's first tile the push comes before its rows.
-    w.ahead = busy(w, Unit::Matrix) - std::max(stream, push * (rounds - 1) + stream / rounds);
+    w.ahead = std::max(stream, push * rounds) - std::max(stream, push * (rounds - 1) + stream / rounds);
     // What is transposed on its way goes through the units' other side first.
     w.before = s.right_k_last ? push * (1 + f_("mxu_transpose")) : push;
-    const double deep = std::ceil(passes * static_cast<double>(ceil_div(s.k, size)) / units);
+    const double deep = std::ceil(passes * static_cast<double>(ceil_div(s.k, size)) * share - 1e-6);
     w.first = stream * std::min(1.0, (deep - 1) / rounds);
     w.first_row = stream * (rounds - 1) / rounds;
     w.latency = f_("mxu_latency") * cycle_;
@@ -372,6 +382,7 @@ class Tpu : public CostModel {
   const Profile& p_;
   const TimingFigures& f_;
   const Facts facts_;
+  const Mxus mxus_;
   double cycle_, valus_, cores_;
 };
 

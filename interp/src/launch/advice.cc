@@ -293,10 +293,18 @@ class Adviser {
 
   // What each step of a grid costs besides its work.
   void small_steps() {
-    const double steps = share("steps");
     int64_t points = 1;
     for (const ir::GridAxis& x : g_.plan->module.grid) points *= std::max<int64_t>(x.size, 1);
-    if (steps < 4 * kMatters * p_.seconds || points < 2) return;
+    // Those whose blocks are late lie beside the latency that is waited for, and not on the critical path themselves.
+    double steps = share("steps");
+    if (steps <= 0 || points < 2) return;
+    const auto& threads = g_.plan->threads;
+    const auto cores = static_cast<double>(threads.core_axis < 0 ? 1 : std::max(threads.count, 1));
+    for (const auto& f : p_.figures)
+      if (f.figure.name == "step_time")
+        steps = std::max(
+            steps, std::min(static_cast<double>(points) / cores * f.figure.value, steps + share("latency of memory")));
+    if (steps < 4 * kMatters * p_.seconds) return;
     const auto [used, has] = near_memory();
     Advice a;
     a.seconds = steps / 2;

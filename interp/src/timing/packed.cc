@@ -8,6 +8,7 @@ void Packed::close(double at) {
   begun_ = at_ = at;
   unit_ = hw::Unit::Scalar;
   units_ = {};
+  mxus_ = {};
 }
 
 Packed::End Packed::add(const StepPart& p, size_t named) {
@@ -26,14 +27,15 @@ Packed::End Packed::add(const StepPart& p, size_t named) {
   }
   double own = 0;
   size_t most = 0;
-  for (size_t u = 0; u < hw::kUnits; ++u) {
-    if (w.busy[u] <= 0) continue;
-    Used& used = units_[u];
+  const auto take = [&](Used& used, double busy, size_t u) {
+    if (busy <= 0) return;
     used.from = used.busy > 0 ? std::min(used.from, start - w.ahead) : start - w.ahead;
-    used.busy += w.busy[u];
+    used.busy += busy;
     done = std::max(done, used.from + used.busy);
-    if (w.busy[u] - w.ahead > own) own = w.busy[u] - w.ahead, most = u;
-  }
+    if (busy - w.ahead > own) own = busy - w.ahead, most = u;
+  };
+  for (size_t u = 0; u < hw::kUnits; ++u) take(units_[u], w.busy[u], u);
+  for (size_t i = 0; i < hw::kMxus; ++i) take(mxus_[i], w.mxus[i], static_cast<size_t>(hw::Unit::Matrix));
   done = std::max(done, start + own) + w.latency;
   if (done > at_ && (own > 0 || w.latency > 0)) at_ = done, unit_ = static_cast<hw::Unit>(own > 0 ? most : 1);
   const Ready made{w.at_once ? done : start + w.first + w.latency,

@@ -32,7 +32,8 @@ class Packed {
   double begun_ = 0, at_ = 0;
   hw::Unit unit_ = hw::Unit::Scalar;
   std::array<Used, hw::kUnits> units_{};
-  std::vector<Ready> ready_;  // by number of StepPart
+  std::array<Used, hw::kMxus> mxus_{};  // of the unit for products
+  std::vector<Ready> ready_;            // by number of StepPart
 };
 
 }  // namespace pallasim::interp

@@ -63,6 +63,7 @@ std::vector<TimingFigure> parse_timing(std::string_view chip, std::string_view c
 enum class Unit : uint8_t { Scalar, Vector, Special, Cross, Matrix, Access, Write };
 inline constexpr int kUnits = 7;
 std::string_view name(Unit, Family);
+inline constexpr size_t kMxus = 4;  // of a core, at most
 
 // What one operation asks of its core, and of the memory beyond it.
 struct Work {
@@ -76,6 +77,7 @@ struct Work {
   bool at_once = false;                // no part of its result is there before all of it is
   bool by_rows = false;                // it takes whole rows
   double first = 0, first_row = 0;     // seconds of its unit until a part of its result is done, and a row
+  std::array<double, kMxus> mxus{};    // a TPU's product: seconds of each MXU, whose mean is that of the unit
   double total() const;
   Work& operator+=(const Work&);
 };
@@ -89,12 +91,13 @@ enum class Overlap : uint8_t {
 // A contraction as a product of matrices, `batch` of them.
 struct ProductShape {
   int64_t batch = 1, m = 1, n = 1, k = 1;
-  ir::DType dtype = ir::DType::F32;  // of its operands, the wider one
-  bool highest = false;              // f32 operands are multiplied in full
-  bool asynchronous = false;         // the tensor core fetches its operands (wgmma, tcgen05)
-  bool left_elsewhere = false;       // of those the left one lies in registers or tensor memory
-  bool right_k_last = false;         // what is summed over lies side by side in the right operand
-  int64_t ctas = 1;                  // that multiply together, each with its part of the right operand
+  ir::DType dtype = ir::DType::F32;    // of its operands, the wider one
+  bool highest = false;                // f32 operands are multiplied in full
+  bool asynchronous = false;           // the tensor core fetches its operands (wgmma, tcgen05)
+  bool left_elsewhere = false;         // of those the left one lies in registers or tensor memory
+  bool right_k_last = false;           // what is summed over lies side by side in the right operand
+  int64_t ctas = 1;                    // that multiply together, each with its part of the right operand
+  std::array<double, kMxus> shares{};  // of a TPU's MXUs; none: all have as much of it
   double flops() const;
 };
 
