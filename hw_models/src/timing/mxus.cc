@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include "cost.h"
@@ -39,6 +40,7 @@ void even_out(std::vector<std::vector<Piece>>* units) {
 }  // namespace
 
 Mxus::Mxus(const ir::Module& m, const TimingFigures& f) : units_(static_cast<size_t>(f("mxus"))) {
+  if (units_ < 1 || units_ > kMxus) throw std::logic_error("mxus: more of them than a product's shares tell");
   for (const ir::Body& b : m.bodies) deal(b.graph.region, b.graph, f);
 }
 
@@ -62,7 +64,7 @@ void Mxus::deal(const ir::Region& r, const ir::Graph& g, const TimingFigures& f)
     const bool chained = chain > 0 && static_cast<double>(s.m) > chain;
     const double tile = static_cast<double>(s.m);
     // Where there are many nothing hangs on where each of them goes.
-    if (columns * deep > 4096) continue;
+    if (columns * deep > 4096 || columns * deep * s.m < 1) continue;
     for (int64_t i = 0; i < columns * (chained ? 1 : deep); ++i)
       pieces.push_back({&op, tile * static_cast<double>(chained ? deep : 1)});
   }
