@@ -63,6 +63,21 @@ Span AsyncOperation::span(const Side& side) const {
   return s;
 }
 
+AsyncOperation::Rows AsyncOperation::rows_of(const Side& side) const {
+  Rows r;
+  if (rows.empty()) return r;
+  const auto note = [&](const Side& s) { r.dim = std::max<int>(r.dim, s.row_dim); };
+  for (const Side& s : reads) note(s);
+  for (const Side& s : writes) note(s);
+  const bool all = std::none_of(rows.begin(), rows.end(), [](int64_t row) { return row < 0; });
+  if (r.dim < 0 || (side.row_dim < 0 && all)) return {};
+  const int64_t distance = side.strides[r.dim] * side.element_bytes();
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (rows[i] >= 0)
+      r.places.push_back(side.place.offset + (side.row_dim < 0 ? static_cast<int64_t>(i) : rows[i]) * distance);
+  return r;
+}
+
 bool AsyncOperation::uses(int32_t of, uint32_t buffer, int64_t begin, int64_t end) const {
   const auto touches = [&](const Side& side) {
     if (side.place.thread != of || side.place.buffer != buffer || side.held >= 0) return false;

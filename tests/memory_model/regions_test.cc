@@ -64,6 +64,17 @@ struct Count {
   bool operator==(const Count&) const = default;
 };
 
+void visit_view(const ArrayView& v, bool forgets, int64_t n, Regions<Count>* regions, std::map<int64_t, Count>* naive) {
+  const Bytes bytes = bytes_of(v);
+  const auto next = [&](const Count& c) { return forgets ? Count{1, n} : Count{c.visits + 1, c.last}; };
+  regions->visit(box_of(v), [&](Count& c, Range hull) {
+    EXPECT_GE(hull.begin, *bytes.begin());
+    EXPECT_LE(hull.end, *bytes.rbegin() + 1);
+    c = next(c);
+  });
+  for (int64_t b : bytes) (*naive)[b] = next((*naive)[b]);
+}
+
 TEST(Regions, EveryByteHasItsState) {
   Random rng(2);
   for (int round = 0; round < 400; ++round) {
@@ -76,15 +87,20 @@ TEST(Regions, EveryByteHasItsState) {
         std::erase_if(naive, [&](const auto& e) { return e.first >= begin && e.first < end; });
         continue;
       }
-      const ArrayView v = rng.view();
       const bool forgets = rng.below(2) == 0;
-      const Bytes bytes = bytes_of(v);
-      regions.visit(box_of(v), [&](Count& c, Range hull) {
-        EXPECT_GE(hull.begin, *bytes.begin());
-        EXPECT_LE(hull.end, *bytes.rbegin() + 1);
-        c = forgets ? Count{1, n} : Count{c.visits + 1, c.last};
-      });
-      for (int64_t b : bytes) naive[b] = forgets ? Count{1, n} : Count{naive[b].visits + 1, naive[b].last};
+      if (rng.below(3) == 0) {  // at places of its own, of which some may be one
+        const int64_t size = int64_t{1} << rng.below(7), step = rng.below(3) == 0 ? 1 : size;
+        std::vector<int64_t> places;
+        for (int64_t i = rng.below(12); i >= 0; --i) places.push_back(rng.below(12) * step - (step == 1 ? 20 : 0));
+        regions.visit(Box(0, size), places, [&](Count& c, Range) {
+          c = forgets ? Count{1, n} : Count{c.visits + 1, c.last};
+        });
+        for (const int64_t p : places)
+          for (int64_t b = p; b < p + size; ++b)
+            naive[b] = forgets ? Count{1, n} : Count{naive[b].visits + 1, naive[b].last};
+      } else {
+        visit_view(rng.view(), forgets, n, &regions, &naive);
+      }
       std::map<int64_t, Count> got;
       for (int64_t b = -200; b < 1000; ++b) regions.look(Box(b, b + 1), [&](const Count& c, Range) { got[b] = c; });
       ASSERT_EQ(got.size(), naive.size()) << round << " " << n;
@@ -92,7 +108,7 @@ TEST(Regions, EveryByteHasItsState) {
     }
     const Regions<Count> copy = regions;
     EXPECT_EQ(copy, regions);
-    regions.forget(-200, 1000);
+    regions.forget(-200, 3000);
     EXPECT_EQ(regions.regions() + regions.runs(), 0u);
   }
 }
@@ -132,6 +148,21 @@ TEST(Regions, ElementsGrowTogether) {
   EXPECT_EQ(regions.runs(), 1u);
   EXPECT_EQ(regions.regions(), 0u);
   EXPECT_LT(regions.memory(), 1000);
+}
+
+// Elements that lists name are kept by element, in as few states as they have; a box over all of them is one region.
+TEST(Regions, ElementsOfLists) {
+  Regions<Count> regions;
+  std::vector<int64_t> places(4096);
+  for (size_t i = 0; i < places.size(); ++i) places[i] = static_cast<int64_t>(i * 2741 % places.size()) * 4;
+  int64_t asked = 0;
+  for (size_t i = 0; i < places.size(); i += 128)
+    regions.visit(Box(0, 4), {places.data() + i, 128}, [&](Count& c, Range) { ++c.visits, ++asked; });
+  EXPECT_EQ(asked, 32);
+  EXPECT_LT(regions.memory(), 6 * 4096);
+  regions.visit(Box(0, 4 * 4096), [&](Count& c, Range) { EXPECT_EQ(c.visits, 1), c = {}; });
+  EXPECT_EQ(regions.regions(), 1u);
+  EXPECT_EQ(regions.runs(), 0u);
 }
 
 TEST(Written, AgreesWithBytes) {

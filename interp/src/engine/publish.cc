@@ -19,6 +19,13 @@ class Publisher::Accesses : public ops::Boxes {
     for (Observer* o : a.buffer == buffer_ && seeing_ ? *seeing_ : who_sees(a.buffer))
       if (!a.internal || o->wants() & Observer::kInternal) o->on_access(a);
   }
+  void boxes(const Access& a) override {
+    for (Observer* o : a.buffer == buffer_ && seeing_ ? *seeing_ : who_sees(a.buffer)) {
+      if (a.internal && !(o->wants() & Observer::kInternal)) continue;
+      if (o->wants() & Observer::kPlaces) o->on_access(a);
+      else each_place(a, [&](const Access& one) { o->on_access(one); });
+    }
+  }
   const Observers& who_sees(uint32_t buffer) const {
     if (!seeing_ || buffer != buffer_) seeing_ = &p_.who_sees(buffer), buffer_ = buffer;
     return *seeing_;

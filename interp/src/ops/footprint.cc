@@ -18,7 +18,7 @@ ir::LocId Boxes::line() {
   return line_;
 }
 
-void Boxes::add(const Addr& a, Dims dims, Dims strides, int bytes, const How& how) {
+void Boxes::add(const Addr& a, Dims dims, Dims strides, int bytes, const How& how, std::span<const int64_t> places) {
   if (a.buffer < kTempBuffer || std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
   uint32_t buffer = a.buffer;
   int32_t owner = how.owner;
@@ -41,8 +41,10 @@ void Boxes::add(const Addr& a, Dims dims, Dims strides, int bytes, const How& ho
                 .atomic = how.atomic,
                 .chosen = how.chosen,
                 .internal = how.internal,
+                .places = places.empty() ? nullptr : places.data(),
+                .boxes = places.empty() ? 1 : std::ssize(places),
                 .loc = a.loc >= 0 ? a.loc : line()};
-  box(access);
+  places.empty() ? box(access) : boxes(access);
 }
 
 void Boxes::element_at(const Addr& a, int bytes, bool write) {
@@ -99,17 +101,39 @@ void ChosenElements::add_row(const std::byte* at, int64_t count, int64_t stride,
 void ChosenElements::flush() {
   end_row();
   emit();
+  end_list();
   block_ = {};
 }
 
+// Few rows at some distance are no pattern: boxes that lie across each other say nothing together.
 void ChosenElements::emit() {
-  if (block_.rows == 0) return;
-  const int64_t dims[] = {block_.rows, block_.elements}, strides[] = {block_.distance / bytes_, 1};
+  constexpr int64_t kFewest = 4;
+  const Block b = std::exchange(block_, {});
+  if (b.rows == 0) return;
+  if (b.rows < kFewest) {
+    if (b.elements != list_elements_) end_list();
+    list_elements_ = b.elements;
+    for (int64_t i = 0; i < b.rows; ++i) list_.push_back(b.first + i * b.distance);
+    return;
+  }
+  end_list();
+  const int64_t dims[] = {b.rows, b.elements}, strides[] = {b.distance / bytes_, 1};
+  tell(b.first, dims, strides, {});
+}
+
+void ChosenElements::end_list() {
+  if (list_.empty()) return;
+  const int64_t dims[] = {list_elements_}, strides[] = {1};
+  tell(list_.front(), dims, strides, list_.size() > 1 ? std::span<const int64_t>(list_) : std::span<const int64_t>());
+  list_.clear();
+}
+
+void ChosenElements::tell(int64_t first, Boxes::Dims dims, Boxes::Dims strides, std::span<const int64_t> places) {
   if (modified_) how_.write = false;
-  out_.add({buffer_, Addr::kNoSlot, block_.first}, dims, strides, bytes_, how_);
+  out_.add({buffer_, Addr::kNoSlot, first}, dims, strides, bytes_, how_, places);
   if (!modified_) return;
   how_.write = true;
-  out_.add({buffer_, Addr::kNoSlot, block_.first}, dims, strides, bytes_, how_);
+  out_.add({buffer_, Addr::kNoSlot, first}, dims, strides, bytes_, how_, places);
 }
 
 void footprint(const EltProgram& p, Boxes& out) {
@@ -208,15 +232,15 @@ void side_boxes(const memory::AsyncOperation& op, const memory::Side& side, bool
   const Boxes::Dims strides(side.strides, static_cast<size_t>(side.rank));
   int64_t extents[memory::kMaxRank];
   std::copy(dims, dims + side.rank, extents);
-  const auto add = [&](int64_t offset) {
-    out.add({at.buffer, Addr::kNoSlot, offset}, {extents, strides.size()}, strides, side.element_bytes(),
-            {.write = write, .owner = out.owner(at)});
-  };
-  if (side.row_dim < 0) return add(at.offset);
-  const auto d = static_cast<size_t>(side.row_dim);
-  extents[d] = 1;
-  for (const int64_t row : op.rows)
-    if (row >= 0) add(at.offset + row * strides[d] * side.element_bytes());
+  const Boxes::How how{.write = write, .owner = out.owner(at)};
+  const memory::AsyncOperation::Rows rows = op.rows_of(side);
+  if (rows.dim < 0)
+    return out.add({at.buffer, Addr::kNoSlot, at.offset}, {extents, strides.size()}, strides, side.element_bytes(),
+                   how);
+  if (rows.places.empty()) return;
+  extents[rows.dim] = 1;
+  out.add({at.buffer, Addr::kNoSlot, rows.places.front()}, {extents, strides.size()}, strides, side.element_bytes(),
+          how, rows.places);
 }
 
 void footprint(Thread& t, const Step& s, Boxes& out) {

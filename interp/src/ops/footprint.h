@@ -1,6 +1,8 @@
 // Which memory steps touch, as data: beside each body that touches memory stands its footprint.
 #pragma once
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "../plan/kinds.h"
 #include "../plan/payload/arithmetic.h"
@@ -28,7 +30,8 @@ class Boxes {
     bool write = false, internal = false, atomic = false, chosen = false, unwritten = false;
     int32_t owner = -1;  // the thread whose memory it is; -1: the step's
   };
-  void add(const Addr&, Dims dims, Dims strides, int bytes, const How&);
+  // `places`: as of Access.
+  void add(const Addr&, Dims dims, Dims strides, int bytes, const How&, std::span<const int64_t> places = {});
   void element(const Addr& a, int bytes, const How& how) { add(a, {}, {}, bytes, how); }
   // Of a buffer that is wanted, at a place that is known.
   void element_at(const Addr& a, int bytes, bool write);
@@ -38,6 +41,18 @@ class Boxes {
 
  protected:
   virtual void box(const Access&) = 0;
+  // Boxes of one form. Who looks at each of them for itself does no more than box().
+  virtual void boxes(const Access& a) {
+    each_place(a, [this](const Access& one) { box(one); });
+  }
+  template <typename F>
+  static void each_place(Access a, const F& f) {
+    const int64_t *const places = std::exchange(a.places, nullptr), n = std::exchange(a.boxes, 1);
+    for (int64_t i = 0; i < n; ++i) {
+      if (places) a.offset = places[i];
+      f(a);
+    }
+  }
 
  private:
   ir::LocId line();  // of the step
@@ -47,8 +62,9 @@ class Boxes {
   ir::LocId line_ = kUnasked;
 };
 
-// Elements at addresses that are found one by one, as few blocks: elements beside each other are a row, equal rows at
-// equal distances a block. What is left becomes a box with flush().
+// Elements at addresses that are found one by one, as few accesses: elements beside each other are a row, equal rows at
+// equal distances a block, and equal rows at no distance in particular a list of places. What is left is told of with
+// flush().
 class ChosenElements {
  public:
   ChosenElements(Boxes& out, const Thread& t, uint32_t buffer, const Boxes::How& how)
@@ -69,7 +85,9 @@ class ChosenElements {
  private:
   void append(int64_t offset, int bytes);
   void end_row();
-  void emit();  // the block
+  void emit();      // the block
+  void end_list();  // of places
+  void tell(int64_t first, Boxes::Dims dims, Boxes::Dims strides, std::span<const int64_t> places);
   Boxes& out_;
   const std::byte* base_;
   uint32_t buffer_;
@@ -80,6 +98,8 @@ class ChosenElements {
   struct Block {                                              // of complete rows
     int64_t first = 0, rows = 0, elements = 0, distance = 0;  // distance: bytes from one row to the next
   } block_;
+  std::vector<int64_t> list_;  // of rows that are no block
+  int64_t list_elements_ = 0;  // of each
 };
 
 // The boxes of a step that is about to run, but those of the sides of asynchronous operations that it starts or ends

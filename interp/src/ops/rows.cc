@@ -204,7 +204,7 @@ void copy_rows(Thread& t, const Step* s, Boxes* out) {
   }
   if (out && copy.plain()) return;  // no element moves by itself
   // Where nobody can tell when which row moves.
-  if (n > 0 && !t.exec->plan->options.checked && t.exec->copies_move != Options::Copies::Scheduled && copy.plain()) {
+  if (n > 0 && t.exec->copies_move != Options::Copies::Scheduled && copy.plain()) {
     for (int64_t& row : rows) row = r.ignores && row == r.ignored ? -1 : row;
     return copy.move_list(std::move(rows));
   }

@@ -105,8 +105,8 @@ void TrafficDetector::count(const Access& a) {
   int64_t bytes = a.element_bytes;
   for (int d = 0; d < a.rank; ++d) bytes *= a.dims[d];
   Traffic& t = traffic[i];
-  (a.write ? t.writes : t.reads) += 1;
-  (a.write ? t.bytes_written : t.bytes_read) += bytes;
+  (a.write ? t.writes : t.reads) += a.boxes;
+  (a.write ? t.bytes_written : t.bytes_read) += bytes * a.boxes;
 }
 
 }  // namespace pallasim::interp

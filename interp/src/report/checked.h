@@ -20,6 +20,7 @@ struct TrafficDetector : Detector {
   explicit TrafficDetector(const Plan&);
   uint32_t wants() const override { return kLaunch | kWindow; }
   void see(Seen&) override;
+  bool sees_places() const override { return true; }
   void on_launch(const LaunchEvent&) override;
   void on_window(const WindowEvent&) override;
   void finish(std::vector<ir::Diagnostic>&) override;
@@ -47,6 +48,7 @@ class ClaimDetector : public Detector {
   uint32_t wants() const override { return kPoint; }
   void on_point(const PointEvent&) override;
   void see(Seen&) override;
+  bool sees_places() const override { return true; }
   void finish(std::vector<ir::Diagnostic>&) override;
   // A core read `name` before anybody wrote to it (`read`), because what sets it runs at no point of that core: `sets`,
   // a clause that the names of such refs end.
@@ -131,6 +133,7 @@ class WriteDetector : public Detector {
   uint32_t wants() const override { return kLaunch | kMemory; }
   void on_launch(const LaunchEvent&) override;
   void see(Seen&) override;
+  bool sees_places() const override { return true; }
   void on_memory(const MemoryEvent&) override;
   void finish(std::vector<ir::Diagnostic>&) override;
   size_t found() const override { return unset_.size(); }
@@ -182,6 +185,7 @@ class WriteDetector : public Detector {
     memory::shadow::Written written;
   };
   void add(int32_t instance, Part);
+  void see(Execution&, const Access&, Memory&, const memory::shadow::Box&);
   void read(Execution&, const Access&, Memory&, const Part&, const memory::shadow::Box&);
   void mark_stage(Execution&, const Access&, const Part&, const memory::shadow::Box&);
   const Part* part_of(int32_t instance, int64_t offset) const;

@@ -72,6 +72,10 @@ bool Checks::is_quiet(const Access& a) {
     const int64_t more = (a.dims[d] - 1) * a.strides[d] * a.element_bytes;
     (more < 0 ? begin : end) += more;
   }
+  if (a.places) {
+    const auto [first, last] = std::minmax_element(a.places, a.places + a.boxes);
+    begin += *first - a.offset, end += *last - a.offset;
+  }
   if (begin < q.settled.bytes.begin || end > q.settled.bytes.end || !all_.writes.holds(q.settled) ||
       !all_.flights.idle() || !all_.definedness.all_defined(q.instance, q.buffer))
     return false;
@@ -91,13 +95,26 @@ void Checks::learn(Seen& seen) {
   q.settled = all_.writes.settled(q.instance, a);
 }
 
+void Checks::see_each(Detector& d, const Access& a) {
+  Access one = a;
+  one.places = nullptr, one.boxes = 1;
+  for (int64_t i = 0; i < a.boxes; ++i) {
+    one.offset = a.places[i];
+    Seen seen(*ex_, one, instances_);
+    d.see(seen);
+  }
+}
+
 // What the compiler made for itself is for those who ask for it.
 void Checks::on_access(const Access& a) {
   const bool learns = !quiet_.empty();
   if (learns && is_quiet(a)) return;
   Seen seen(*ex_, a, instances_);
-  for (Detector* d : detectors_)
-    if (!a.internal || d->wants() & kInternal) d->see(seen);
+  for (Detector* d : detectors_) {
+    if (a.internal && !(d->wants() & kInternal)) continue;
+    if (!a.places || d->sees_places()) d->see(seen);
+    else see_each(*d, a);
+  }
   if (learns) learn(seen);
 }
 

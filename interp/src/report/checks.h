@@ -21,7 +21,7 @@ class Checks : public Observer {
   Checks& operator=(const Checks&) = delete;
   // Itself and its detectors, behind the observers that are there; as long as those are in use this one stays.
   void attach(Execution&, std::vector<Observer*>*);
-  uint32_t wants() const override { return kAccess | kInternal; }
+  uint32_t wants() const override { return kAccess | kInternal | kPlaces; }
   void on_access(const Access&) override;
   void finish(std::vector<ir::Diagnostic>&);  // what they found
   // Of all detectors. Which numbers instances have stays as it is: they are names, which only grow in number.
@@ -68,6 +68,7 @@ class Checks : public Observer {
   };
   bool is_quiet(const Access&);
   void learn(Seen&);
+  void see_each(Detector&, const Access&);
   // One of them may be in another one's stead.
   Quiet& quiet(const Access& a) {
     constexpr size_t kAccesses = 5;  // of a step that has many, some

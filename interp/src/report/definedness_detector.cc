@@ -143,11 +143,14 @@ void DefinednessDetector::see(Seen& seen) {
     of = memories_.find(seen.instance());
   }
   if (!of || of->all_defined()) return;
-  const memory::shadow::View v = view_of(a);
-  if (a.write)
-    writes_.push_back(
-        {of, a.offset, a.element_bytes, {v.dims.begin(), v.dims.end()}, {v.strides.begin(), v.strides.end()}});
-  else reads_undefined_ = reads_undefined_ || of->find(v) != 0;
+  memory::shadow::View v = view_of(a);
+  for (int64_t i = 0; i < a.boxes; ++i) {
+    if (a.places) v.offset = a.places[i];
+    if (a.write)
+      writes_.push_back(
+          {of, v.offset, a.element_bytes, {v.dims.begin(), v.dims.end()}, {v.strides.begin(), v.strides.end()}});
+    else if (!reads_undefined_) reads_undefined_ = of->find(v) != 0;
+  }
 }
 
 void DefinednessDetector::on_told(const StepEvent& e) {

@@ -34,6 +34,7 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   void on_sync(const SyncEvent&) override;
   void on_memory(const MemoryEvent&) override;
   void see(Seen&) override;
+  bool sees_places() const override { return true; }
   // Whether accesses to the memory say nothing.
   bool all_defined(int32_t instance, uint32_t buffer) const {
     if (visits_.is_one(buffer)) return false;

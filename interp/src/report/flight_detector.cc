@@ -56,10 +56,12 @@ void FlightDetector::start(const memory::AsyncOperation& op, size_t receiver) {
   issues_.insert_or_assign(
       id, Issue{op.thread, CopyWay(ex, op, to), moment(ex.threads[static_cast<size_t>(op.thread)], op.step)});
   const auto note_side = [&](const memory::Side& side, bool write) {
-    if (side.empty()) return;
-    const shadow::Access a = instances_.side(ex, op, side, write, op.thread);
+    Instances::OfSide of(op, side);
+    if (of.empty()) return;
+    const shadow::Access& a = instances_.side(ex, op, of, write, op.thread);
     if (!flights_.empty()) look(ex, a, op.thread);
-    f.sides.push_back({a.instance, a.box(), write});
+    f.sides.push_back({a.instance, a.box(), write, {a.places.begin(), a.places.end()}});
+    std::sort(f.sides.back().places.begin(), f.sides.back().places.end());
   };
   if (receiver == 0)
     for (const memory::Side& side : op.reads) note_side(side, false);

@@ -18,6 +18,7 @@ class FlightDetector : public Detector {
   FlightDetector(const Plan& plan, Instances& instances) : plan_(plan), instances_(instances) {}
   uint32_t wants() const override { return kThread | kOperation | kSync | kMemory; }
   void see(Seen&) override;
+  bool sees_places() const override { return true; }
   bool idle() const { return flights_.empty(); }  // accesses say nothing
   void on_thread(const ThreadEvent&) override;
   void on_operation(const OperationEvent&) override;

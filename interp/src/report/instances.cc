@@ -53,6 +53,7 @@ const memory::shadow::Access& Seen::shadow() {
   if (shadow_) return *shadow_;
   shadow_ = instances_.access(ex_, access, instance(), access.thread);
   shadow_->known = &box();
+  if (access.places) shadow_->places = {access.places, static_cast<size_t>(access.boxes)};
   return *shadow_;
 }
 
@@ -74,11 +75,19 @@ memory::shadow::Access Instances::access(const Execution& ex, const Access& a, i
   return r;
 }
 
-memory::shadow::Access Instances::side(const Execution& ex, const memory::AsyncOperation& op, const memory::Side& side,
-                                       bool write, memory::shadow::Actor who) {
-  memory::shadow::Access r;
+Instances::OfSide::OfSide(const memory::AsyncOperation& op, const memory::Side& side)
+    : form(side), rows(op.rows_of(side)) {
+  if (rows.dim < 0) return;
+  form.dims[rows.dim] = 1;
+  if (!rows.places.empty()) form.place.offset = rows.places.front();
+}
+
+const memory::shadow::Access& Instances::side(const Execution& ex, const memory::AsyncOperation& op, OfSide& of,
+                                              bool write, memory::shadow::Actor who) {
+  const memory::Side& side = of.form;
+  memory::shadow::Access& r = of.access;
   r.who = who;
-  r.instance = of(ex, ex.thread_of(side.place), side.place.buffer);
+  r.instance = this->of(ex, ex.thread_of(side.place), side.place.buffer);
   r.offset = side.place.offset;
   r.dims = side.dims;
   r.strides = side.strides;
@@ -87,6 +96,7 @@ memory::shadow::Access Instances::side(const Execution& ex, const memory::AsyncO
   r.write = write;
   r.atomic = write && op.combine != memory::Combine::Replace;  // of two copies that add to a place both count
   r.site = op.step;
+  r.places = of.rows.places;
   return r;
 }
 

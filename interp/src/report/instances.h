@@ -29,8 +29,17 @@ class Instances {
   // `who`: a thread or a side of an asynchronous operation.
   memory::shadow::Access access(const Execution&, const Access&, int32_t instance, memory::shadow::Actor who);
   // One side of an operation, by whoever moves it.
-  memory::shadow::Access side(const Execution&, const memory::AsyncOperation&, const memory::Side&, bool write,
-                              memory::shadow::Actor who);
+  struct OfSide {
+    OfSide(const memory::AsyncOperation&, const memory::Side&);
+    OfSide(const OfSide&) = delete;
+    OfSide& operator=(const OfSide&) = delete;
+    bool empty() const { return form.empty() || (rows.dim >= 0 && rows.places.empty()); }
+    memory::Side form;  // of one of the rows that move one by one; else the whole
+    memory::AsyncOperation::Rows rows;
+    memory::shadow::Access access;
+  };
+  const memory::shadow::Access& side(const Execution&, const memory::AsyncOperation&, OfSide&, bool write,
+                                     memory::shadow::Actor who);
 
  private:
   struct Memory {
@@ -81,7 +90,7 @@ class Seen {
   Seen(const Seen&) = delete;
   Seen& operator=(const Seen&) = delete;
   const Access& access;
-  // By the thread itself, with its box.
+  // By the thread itself, with its box, that of the first of several.
   const memory::shadow::Access& shadow();
   const memory::shadow::Box& box() {
     if (boxed_) return box_;
@@ -110,6 +119,8 @@ class Detector : public Observer {
  public:
   void attach(Execution& ex) { ex_ = &ex; }
   virtual void see(Seen&) = 0;
+  // An access to several places, for who looks at them together; else each is one.
+  virtual bool sees_places() const { return false; }
   virtual void finish(std::vector<ir::Diagnostic>&) {}
   // For those who want to know at once, as far as it is known then: how many it has found, and the n-th.
   virtual size_t found() const { return 0; }

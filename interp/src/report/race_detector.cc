@@ -144,9 +144,11 @@ void RaceDetector::issued(const memory::AsyncOperation& op) {
     const memory::Place& p = side.place;
     if (plan_.memory.is_private(p.buffer) && !reached_) return;
     if (side.empty() || !is_operations(s, op.thread, p.buffer, p.offset)) return;
-    shadow::Access a = instances_.side(ex, op, side, write, write ? who.writes : who.reads);
-    a.proxy = memory::row(op.kind).asynchronous_proxy && in_shared_memory(p.buffer, p.offset);
-    look(ex, a, {op.thread, ex.thread_of(p), p.buffer, p.offset});
+    Instances::OfSide of(op, side);
+    if (of.empty()) return;
+    instances_.side(ex, op, of, write, write ? who.writes : who.reads);
+    of.access.proxy = memory::row(op.kind).asynchronous_proxy && in_shared_memory(p.buffer, p.offset);
+    look(ex, of.access, {op.thread, ex.thread_of(p), p.buffer, of.access.offset});
   };
   for (const memory::Side& side : op.writes) check_begun(ex, op, side, who.writes);
   for (const memory::Side& side : op.reads) tell(side, false);

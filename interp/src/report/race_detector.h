@@ -24,6 +24,7 @@ class RaceDetector : public Detector {
   }
   void on_launch(const LaunchEvent&) override;
   void see(Seen&) override;
+  bool sees_places() const override { return true; }
   void on_step(const StepEvent&) override;
   void on_operation(const OperationEvent&) override;
   void on_sync(const SyncEvent&) override;
@@ -101,7 +102,14 @@ class RaceDetector : public Detector {
     uint32_t buffer;
     int element_bytes;
     memory::shadow::Box box;
+    std::vector<int64_t> places;    // where the box lies; none: where it says
     std::vector<std::byte> before;  // its elements
+    template <typename F>
+    void for_rows(const F& f) const {
+      if (places.empty()) return box.for_rows(f);
+      memory::shadow::Box b = box;
+      for (const int64_t place : places) b.offset = place, b.for_rows(f);
+    }
     memory::shadow::Order::Knowledge knows;
   };
   std::vector<Meets> meets_;

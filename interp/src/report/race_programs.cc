@@ -21,13 +21,14 @@ const std::byte* array_of(const Execution& ex, int32_t thread, uint32_t buffer) 
 void RaceDetector::meet_at(Seen& seen, const Step& step) {
   const Access& a = seen.access;
   if (a.buffer < kFirstOperandBuffer || a.buffer - kFirstOperandBuffer >= plan_.module.operands.size()) return;
-  Meets now{a.thread, seen.instance(), a.buffer, a.element_bytes, seen.box(), {}, order_.released(a.thread)};
+  Meets now{a.thread, seen.instance(), a.buffer, a.element_bytes, seen.box(), {}, {}, order_.released(a.thread)};
+  if (a.places) now.places.assign(a.places, a.places + a.boxes);
   const std::byte* const array = array_of(ex(), a.thread, a.buffer);
-  now.box.for_rows([&](shadow::Range row) { now.before.insert(now.before.end(), array + row.begin, array + row.end); });
+  now.for_rows([&](shadow::Range row) { now.before.insert(now.before.end(), array + row.begin, array + row.end); });
   meets_.push_back(std::move(now));
   if (step.kind == Kind::atomic && !payload<Kind::atomic>(step).has_old) return;
   shadow::Order::Knowledge known;
-  met_.visit(seen.instance(), seen.box(), [&](Met& m, shadow::Range) { known.join(m.knows); });
+  met_.visit(seen.instance(), seen.box(), seen.shadow().places, [&](Met& m, shadow::Range) { known.join(m.knows); });
   order_.acquired(a.thread, known);
 }
 
@@ -37,21 +38,14 @@ void RaceDetector::on_step(const StepEvent&) {
     const std::byte* const array = array_of(ex(), m.thread, m.buffer);
     const int64_t size = m.element_bytes;
     const std::byte* before = m.before.data();
-    m.box.for_rows([&](shadow::Range row) {
-      const auto changed = [&](int64_t at) {
-        return std::memcmp(array + at, before + (at - row.begin), static_cast<size_t>(size)) != 0;
-      };
-      for (int64_t at = row.begin; at < row.end;) {
-        int64_t end = at;
-        while (end < row.end && changed(end)) end += size;
-        if (end > at)
-          met_.visit(m.instance, shadow::Box(at, end), [&](Met& place, shadow::Range) {
-            place.last = {m.thread, m.knows.all.at(m.thread)};
-            place.knows.join(m.knows);
-          });
-        at = std::max(end, at + size);
-      }
-      before += row.end - row.begin;
+    std::vector<int64_t> changed;
+    m.for_rows([&](shadow::Range row) {
+      for (int64_t at = row.begin; at < row.end; at += size, before += size)
+        if (std::memcmp(array + at, before, static_cast<size_t>(size)) != 0) changed.push_back(at);
+    });
+    met_.visit(m.instance, shadow::Box(0, size), changed, [&](Met& place, shadow::Range) {
+      place.last = {m.thread, m.knows.all.at(m.thread)};
+      place.knows.join(m.knows);
     });
   }
   if (!meets_.empty() && met_.memory() > ex().options->max_memory)

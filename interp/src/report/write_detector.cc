@@ -178,8 +178,14 @@ void WriteDetector::see(Seen& seen) {
   if (memories_.empty()) return;
   Memory* const memory = memories_.find(seen.instance());
   if (!memory) return;
-  Memory& m = *memory;
-  const memory::shadow::Box& box = seen.box();
+  memory::shadow::Box box = seen.box();
+  for (int64_t i = 0; i < a.boxes; ++i) {
+    if (a.places) box.offset += a.places[i] - a.places[i == 0 ? 0 : i - 1];
+    see(ex, a, *memory, box);
+  }
+}
+
+void WriteDetector::see(Execution& ex, const Access& a, Memory& m, const memory::shadow::Box& box) {
   if (a.write && a.unwritten) return ++changes_, m.written.clear(box);
   if (a.write) m.written.write(box);  // also outside of the parts: an allocation without a beginning may reach into one
   auto part = m.parts.upper_bound(box.hull().begin);

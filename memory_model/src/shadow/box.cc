@@ -241,4 +241,20 @@ bool subtract(const Box& outer, const Box& inner, std::vector<Box>* rest) {
   return true;
 }
 
+std::vector<Range> rows_but(const Box& box, std::vector<Range> holes) {
+  std::vector<Range> left;
+  std::sort(holes.begin(), holes.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  size_t h = 0;
+  for (Range row : box.rows()) {
+    while (h < holes.size() && holes[h].end <= row.begin) ++h;
+    for (; h < holes.size() && holes[h].begin < row.end; ++h) {
+      if (holes[h].begin > row.begin) left.push_back({row.begin, holes[h].begin});
+      row.begin = holes[h].end;
+      if (row.begin >= row.end) break;
+    }
+    if (row.begin < row.end) left.push_back(row);
+  }
+  return left;
+}
+
 }  // namespace pallasim::memory::shadow

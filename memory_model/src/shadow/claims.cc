@@ -36,8 +36,7 @@ void Claims::step(int64_t unit, const Access& a, bool kept, State& s, Range byte
 
 bool Claims::access(int64_t unit, const Access& a, bool kept) {
   if (limit_) return false;
-  const Box box = a.box();
-  regions_.visit(a.instance, box, [&](State& s, Range bytes) { step(unit, a, kept, s, bytes); });
+  regions_.visit(a.instance, a.box(), a.places, [&](State& s, Range bytes) { step(unit, a, kept, s, bytes); });
   if (memory() <= max_bytes_) return true;
   limit_ = Races::Limit{a.instance, memory(), max_bytes_};
   return false;

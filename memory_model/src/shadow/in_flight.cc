@@ -23,11 +23,29 @@ Completion::Kind awaited(const Flight& f, bool write) {
 
 }  // namespace
 
+Range FlightSide::hull() const {
+  Range r = box.hull();
+  if (!places.empty()) r = {places.front(), places.back() + (r.end - r.begin)};
+  return r;
+}
+
+bool FlightSide::meets(const Box& other) const {
+  if (places.empty()) return overlap(box, other);
+  const Range own = box.hull(), h = other.hull();
+  Box b = box;
+  for (auto it = std::upper_bound(places.begin(), places.end(), h.begin - (own.end - own.begin));
+       it != places.end() && *it < h.end; ++it) {
+    b.offset = *it;
+    if (overlap(b, other)) return true;
+  }
+  return false;
+}
+
 InFlight::User InFlight::user(int64_t id, const Flight& f, int32_t instance) {
   User r{id, {INT64_MAX, INT64_MIN}, false};
   for (const FlightSide& side : f.sides) {
     if (side.instance != instance) continue;
-    const Range hull = side.box.hull();
+    const Range hull = side.hull();
     r.hull = {std::min(r.hull.begin, hull.begin), std::max(r.hull.end, hull.end)};
     r.writes = r.writes || side.write;
   }
@@ -137,7 +155,7 @@ void InFlight::over(int64_t id) {
 void InFlight::freed(int32_t instance, int64_t begin, int64_t end, int32_t thread) {
   for (auto& [id, d] : doubts_)
     std::erase_if(d.flight.sides,
-                  [&](const FlightSide& s) { return s.instance == instance && overlap(s.box, Box(begin, end)); });
+                  [&](const FlightSide& s) { return s.instance == instance && s.meets(Box(begin, end)); });
   const auto users = users_.find(instance);
   if (users == users_.end()) return;
   const Box bytes(begin, end);
@@ -145,7 +163,7 @@ void InFlight::freed(int32_t instance, int64_t begin, int64_t end, int32_t threa
     const int64_t id = u.id;
     Flight& f = flights_.at(id);
     std::erase_if(f.sides, [&](const FlightSide& s) {
-      if (s.instance != instance || !overlap(s.box, bytes)) return false;
+      if (s.instance != instance || !s.meets(bytes)) return false;
       const int64_t owed = s.write ? left(f.after_write) : read_owed(f);
       const Party self{thread, true, f.site, s.write, false};
       if (owed > 0 && told_.insert({f.site, -1}).second)
@@ -172,7 +190,7 @@ void InFlight::abandoned(int64_t id, int32_t thread) {
                       false,
                       owed,
                       read->instance,
-                      read->box.hull(),
+                      read->hull(),
                       true,
                       Completion::Kind::Group});
   for (Owed& o : f.after_read) o.units = 0;
@@ -181,7 +199,7 @@ void InFlight::abandoned(int64_t id, int32_t thread) {
 void InFlight::look_at_doubts(const Access& a, const Box& box, int32_t thread) {
   for (const auto& [id, d] : doubts_)
     for (const FlightSide& side : d.flight.sides) {
-      if (side.instance != a.instance || !(side.write || a.write) || !overlap(side.box, box)) continue;
+      if (side.instance != a.instance || !(side.write || a.write) || !side.meets(box)) continue;
       if (!doubted_.insert({d.flight.site, a.site}).second) continue;
       InFlightUse u{id, d.flight.site, {thread, a.who < 0, a.site, a.write, a.atomic}, side.write};
       u.instance = a.instance, u.bytes = box.hull(), u.instead = *d.others.begin();
@@ -190,10 +208,15 @@ void InFlight::look_at_doubts(const Access& a, const Box& box, int32_t thread) {
 }
 
 void InFlight::access(const Access& a, int32_t thread) {
-  if (!doubts_.empty()) look_at_doubts(a, a.box(), thread);
+  Box box = a.box();
+  if (a.places.empty()) return access(a, box, thread);
+  for (const int64_t place : a.places) box.offset = place, access(a, box, thread);
+}
+
+void InFlight::access(const Access& a, const Box& box, int32_t thread) {
+  if (!doubts_.empty()) look_at_doubts(a, box, thread);
   const auto users = users_.find(a.instance);
   if (users == users_.end()) return;
-  const Box box = a.box();
   const Range hull = box.hull();
   for (const User& u : users->second) {
     if ((!a.write && !u.writes) || u.hull.end <= hull.begin || hull.end <= u.hull.begin) continue;
@@ -202,7 +225,7 @@ void InFlight::access(const Access& a, int32_t thread) {
     const FlightSide* met = nullptr;
     for (const FlightSide& side : f.sides) {
       const bool matters = side.write || (a.write && reading > 0);
-      if (side.instance == a.instance && matters && (!met || side.write) && overlap(side.box, box)) met = &side;
+      if (side.instance == a.instance && matters && (!met || side.write) && side.meets(box)) met = &side;
     }
     if (!met || !told_.insert({f.site, a.site}).second) continue;
     const Party party{thread, a.who < 0, a.site, a.write, a.atomic};

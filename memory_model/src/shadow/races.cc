@@ -99,11 +99,10 @@ void Races::step(const Now& now, State& s, Range bytes) {
 
 bool Races::access(Order& order, const Access& a) {
   if (limit_) return false;
-  const Box box = a.box();
-  if (box.empty()) return true;
+  if (a.box().empty()) return true;
   const Epoch at = order.now(a.who);
   const Now now{order, {at, a.site, a.write, a.atomic, a.proxy, a.adds, at.time}, a.instance};
-  regions_.visit(a.instance, box, [&](State& s, Range bytes) { step(now, s, bytes); });
+  regions_.visit(a.instance, a.box(), a.places, [&](State& s, Range bytes) { step(now, s, bytes); });
   if (memory() <= options_.max_bytes) return true;
   limit_ = Limit{a.instance, memory(), options_.max_bytes};
   return false;

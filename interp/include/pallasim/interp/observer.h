@@ -66,6 +66,10 @@ struct Access {
   bool atomic = false;
   bool chosen = false;    // each element was asked for by itself: by a mask, an index of its own, a pointer
   bool internal = false;  // to what the compiler made: results of reductions, masks, index arrays, copies of blocks
+  // Such boxes in as many places, by their offsets in the order of the accesses; null: the one at `offset`, which is
+  // the first of several.
+  const int64_t* places = nullptr;
+  int64_t boxes = 1;
   // The line that asked for it: the step's, or that of a load whose value the step uses, or of a store of what it
   // makes.
   ir::LocId loc = -1;
@@ -126,6 +130,7 @@ class Observer {
   static constexpr uint32_t kTold = 2048;      // that all accesses of a step are told
   // Of steps those that touch memory, and others while all_steps() says so.
   static constexpr uint32_t kTouching = 8192;
+  static constexpr uint32_t kPlaces = 16384;  // accesses to several places as one; else each place is one
   virtual ~Observer() = default;
   virtual uint32_t wants() const = 0;
   virtual bool wants_buffer(uint32_t) const { return true; }  // accesses to it; asked once

@@ -128,6 +128,13 @@ struct AsyncOperation {
   bool completes(Completion::Kind, int64_t object) const;
   // Bytes from the first to behind the last one touched, relative to the side's place.
   Span span(const Side&) const;
+  // Of a side whose rows do not move as one: the dimension of `rows`, and where each row begins that moves, in bytes as
+  // the side's place is. -1: its shape moves as a whole.
+  struct Rows {
+    int dim = -1;
+    std::vector<int64_t> places;
+  };
+  Rows rows_of(const Side&) const;
   // Whether a side lies in a part of the thread's buffer.
   bool uses(int32_t thread, uint32_t buffer, int64_t begin, int64_t end) const;
 };

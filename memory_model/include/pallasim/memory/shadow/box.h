@@ -74,6 +74,9 @@ bool surely_inside(const Box& outer, const Box& inner);
 // nothing appended: they are not of one array's rows and columns.
 bool subtract(const Box& outer, const Box& inner, std::vector<Box>* rest);
 
+// The runs of the box without the holes.
+std::vector<Range> rows_but(const Box&, std::vector<Range> holes);
+
 struct BoxHash {
   size_t operator()(const Box& b) const { return b.hash(); }
 };

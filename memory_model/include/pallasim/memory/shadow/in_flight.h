@@ -18,6 +18,9 @@ struct FlightSide {
   int32_t instance = 0;
   Box box;
   bool write = false;
+  std::vector<int64_t> places;  // ascending, of many such boxes; none: the one
+  Range hull() const;
+  bool meets(const Box&) const;
   bool operator==(const FlightSide&) const = default;
 };
 
@@ -92,6 +95,7 @@ class InFlight {
   void free_what_is_awaited();
   void doubt(int64_t semaphore, const std::map<int64_t, int64_t>& owed);
   void look_at_doubts(const Access&, const Box&, int32_t thread);
+  void access(const Access&, const Box&, int32_t thread);
   void remove(int64_t id);
   // Awaited, unless the units were those of one of the others.
   struct Doubt {

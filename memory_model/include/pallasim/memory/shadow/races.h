@@ -7,12 +7,13 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
 
+#include "pallasim/memory/shadow/instance_regions.h"
 #include "pallasim/memory/shadow/order.h"
-#include "pallasim/memory/shadow/regions.h"
 
 namespace pallasim::memory::shadow {
 
@@ -30,6 +31,8 @@ struct Access {
   bool proxy = false;          // by the asynchronous proxy
   int32_t site = 0;            // the caller's: step, line
   const Box* known = nullptr;  // the box of the five above, where the caller has it already
+  // Such boxes at each of these offsets, as if one by one; none: one box, at `offset`.
+  std::span<const int64_t> places;
   // Of one thread, two accesses that add do not race: their order is the same to the sum.
   bool adds = false;
 

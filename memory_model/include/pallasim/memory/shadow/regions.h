@@ -7,11 +7,15 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "pallasim/memory/shadow/box.h"
+#include "pallasim/memory/shadow/box_index.h"
+#include "pallasim/memory/shadow/cells.h"
+#include "pallasim/memory/shadow/states.h"
 
 namespace pallasim::memory::shadow {
 
@@ -20,14 +24,23 @@ namespace pallasim::memory::shadow {
 // overlaps regions, and rows where it overlaps them in part and is no block of them. Single elements are kept as runs,
 // which grow together where they are in one state.
 template <class State>
-class Regions {
+class Regions : private States<State> {
+  using Pool = States<State>;
+  using Pool::at, Pool::change, Pool::change_in_place, Pool::drop, Pool::end_moves, Pool::move_to, Pool::new_state;
+  using Pool::shares_, Pool::states_;
+  using typename Pool::Moves;
+
  public:
   // f(State&, Range hull) once for each state that bytes of the box are in; it may change the state, by a rule that
   // sees the state alone. `hull`: from the first to behind the last of these bytes.
   template <class F>
   void visit(const Box& box, F&& f) {
     if (box.empty()) return;
-    const bool small = box.rank == 0 && box.run <= kSmall;
+    const bool small = is_small(box);
+    if (!pages_.empty()) {
+      if (small && in_page(box.offset, box.run)) return visit(box, {&box.offset, 1}, f);
+      settle_pages(box.hull());
+    }
     if (small ? visit_in_run(box.hull(), f) : visit_region(box, f)) return;
     if (small && near_.empty() && !near_runs(box.hull())) return begin_run(box.hull(), f);
     Visit v;
@@ -49,10 +62,33 @@ class Regions {
     if (v.uniform && small) drop(std::exchange(keep_, -1));
     if (small) merge_borders(box.hull());
   }
+  // The same for such a box at each of the places, in their order. f is asked once for bytes that are in one state.
+  // Pages of single elements are kept by element as long as no other box meets them.
+  template <class F>
+  void visit(const Box& form, std::span<const int64_t> places, F&& f) {
+    if (form.empty() || places.empty()) return;
+    const bool small = is_small(form);
+    if (small) regions_to_runs(places, form.run);
+    Moves moves;
+    auto page = pages_.end();
+    for (const int64_t place : places) {
+      if (!small || place < 0 || place % kPage + form.run > kPage) {
+        visit_place(form, place, &moves, f);
+        page = pages_.end();
+      } else {
+        if (page == pages_.end() || page->first != place / kPage) page = page_at(place / kPage);
+        visit_cells(&page->second, {place, place + form.run}, &moves, f);
+      }
+    }
+    end_moves(&moves);
+  }
   // As visit, but looks only; bytes nobody came to are not told of.
   template <class F>
   void look(const Box& box, F&& f) const {
     if (box.empty()) return;
+    if (!pages_.empty())
+      for (const Range& row : box.rows())
+        for_cells(row, [&](Range bytes, int32_t state) { f(states_[at(state)], bytes); });
     if (const int32_t r = find_exact(box); r >= 0) return f(states_[at(regions_[at(r)].state)], box.hull());
     for_near(box.hull(), [&](int32_t r) {
       if (overlap(regions_[at(r)].box, box))
@@ -65,6 +101,7 @@ class Regions {
   }
   // Bytes [begin, end) are as at the start.
   void forget(int64_t begin, int64_t end) {
+    settle_pages({begin, end});
     std::vector<int32_t> hit;
     for_near({begin, end}, [&](int32_t r) { hit.push_back(r); });
     for (int32_t r : hit) {
@@ -74,17 +111,14 @@ class Regions {
     }
     cut(begin);
     cut(end);
-    for (auto it = runs_.lower_bound(begin); it != runs_.end() && it->first < end;) {
-      drop(it->second.state);
-      it = runs_.erase(it);
-    }
+    erase_runs({begin, end});
   }
   // Memory held, about.
   int64_t memory() const {
     constexpr int64_t kNode = 48;  // of a tree
-    return static_cast<int64_t>(states_.size() * (sizeof(State) + 8) + regions() * sizeof(Region) +
-                                places_.size() * sizeof(int32_t)) +
-           static_cast<int64_t>(regions()) * kNode + static_cast<int64_t>(runs_.size()) * (kNode + 24) + heap_;
+    return Pool::memory() + static_cast<int64_t>(regions() * sizeof(Region) + exact_.size() * sizeof(int32_t)) +
+           static_cast<int64_t>(regions()) * kNode + static_cast<int64_t>(runs_.size()) * (kNode + 24) +
+           static_cast<int64_t>(pages_.size()) * (kNode + kPage);
   }
   size_t regions() const { return regions_.size() - free_regions_.size(); }
   size_t runs() const { return runs_.size(); }
@@ -118,6 +152,95 @@ class Regions {
   };
 
   static constexpr int64_t kSmall = 32;  // bytes
+  static bool is_small(const Box& box) { return box.rank == 0 && box.run <= kSmall; }
+
+  // -- elements that were come to at places of their own --
+  // The states of the bytes of a page, element by element; -1: nobody came there. No run and no region has them.
+  static constexpr int64_t kPage = Cells::kBytes;
+  template <class F>
+  void visit_cells(Cells* cells, Range bytes, Moves* moves, F&& f) {
+    if (!cells->fits(bytes)) refine(cells);
+    const int64_t first = bytes.begin % kPage / cells->unit(), n = (bytes.end - bytes.begin) / cells->unit();
+    for (int64_t c = first; c < first + n; ++c) {
+      int32_t& cell = (*cells)[c];
+      if (cell >= 0 && shares_[at(cell)] == 1) {
+        change_in_place(cell, bytes, f);
+        continue;
+      }
+      const int32_t after = this->moved(cell, bytes, moves, {cells->at(first - 1), cells->at(first + n)}, f);
+      if (after == cell) continue;
+      ++shares_[at(after)];
+      if (cell >= 0) drop(cell);
+      cell = after;
+    }
+  }
+  // A larger box at one of many places.
+  template <class F>
+  void visit_place(const Box& form, int64_t place, Moves* moves, F&& f) {
+    Box b = form;
+    b.offset = place;
+    const int32_t r = find_exact(b);
+    if (r < 0) return visit(b, f);
+    const int32_t after = this->moved(regions_[at(r)].state, b.hull(), moves, {}, f);
+    move_to(&regions_[at(r)].state, after);
+  }
+  bool in_page(int64_t begin, int64_t bytes) const {
+    return begin >= 0 && begin % kPage + bytes <= kPage && pages_.count(begin / kPage) != 0;
+  }
+  void refine(Cells* cells) {
+    cells->refine([&](int32_t state, int32_t more) { shares_[at(state)] += more; });
+  }
+  // The page is one of cells from now on.
+  auto page_at(int64_t page) {
+    const auto [it, fresh] = pages_.try_emplace(page);
+    if (!fresh) return it;
+    const int64_t begin = page * kPage, end = begin + kPage;
+    Cells& cells = it->second;
+    cut(begin);
+    cut(end);
+    for (auto run = runs_.lower_bound(begin); run != runs_.end() && run->first < end; run = runs_.erase(run)) {
+      const Range bytes{run->first, run->second.end};
+      if (!cells.fits(bytes)) refine(&cells);
+      shares_[at(run->second.state)] += cells.fill({bytes.begin - begin, bytes.end - begin}, run->second.state) - 1;
+    }
+    return it;
+  }
+  // f(bytes, state) for runs of equal cells in the row that somebody came to.
+  template <class F>
+  void for_cells(Range row, F&& f) const {
+    for (auto it = pages_.lower_bound(row.begin < 0 ? 0 : row.begin / kPage);
+         it != pages_.end() && it->first * kPage < row.end; ++it)
+      it->second.for_runs([&](Range bytes, int32_t state) {
+        bytes = common({it->first * kPage + bytes.begin, it->first * kPage + bytes.end}, row);
+        if (bytes.begin < bytes.end) f(bytes, state);
+      });
+  }
+  // Pages that meet the hull are runs again.
+  void settle_pages(Range hull) {
+    if (pages_.empty()) return;
+    const int64_t first = hull.begin < 0 ? 0 : hull.begin / kPage;
+    for (auto it = pages_.lower_bound(first); it != pages_.end() && it->first * kPage < hull.end;) {
+      const int64_t begin = it->first * kPage, unit = it->second.unit();
+      it->second.for_runs([&](Range bytes, int32_t state) {
+        shares_[at(state)] -= static_cast<int32_t>((bytes.end - bytes.begin) / unit) - 1;
+        runs_.emplace(begin + bytes.begin, Run{begin + bytes.end, state});
+      });
+      it = pages_.erase(it);
+      merge_borders({begin, begin + kPage});
+    }
+  }
+  // Regions that elements at the places are in are runs.
+  void regions_to_runs(std::span<const int64_t> places, int64_t run) {
+    if (near_.empty()) return;
+    const auto [first, last] = std::minmax_element(places.begin(), places.end());
+    std::vector<int32_t> hit;
+    for_near({*first, *last + run}, [&](int32_t r) {
+      const Range h = regions_[at(r)].box.hull();
+      if (std::any_of(places.begin(), places.end(), [&](int64_t p) { return p < h.end && p + run > h.begin; }))
+        hit.push_back(r);
+    });
+    for (const int32_t r : hit) to_runs(r);
+  }
 
   template <class F>
   bool visit_region(const Box& box, F&& f) {
@@ -181,77 +304,19 @@ class Regions {
     return true;
   }
 
-  static size_t at(int32_t i) { return static_cast<size_t>(i); }
   static Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
 
-  // States are shared by runs and regions; who changes one that others have takes a copy.
-  int32_t new_state(State s) {
-    heap_ += s.heap_bytes();
-    if (free_states_.empty()) {
-      states_.push_back(std::move(s));
-      shares_.push_back(0);
-      return static_cast<int32_t>(states_.size()) - 1;
-    }
-    const int32_t i = free_states_.back();
-    free_states_.pop_back();
-    states_[at(i)] = std::move(s);
-    return i;
-  }
-  void drop(int32_t i) {
-    if (--shares_[at(i)] > 0) return;
-    heap_ -= states_[at(i)].heap_bytes();
-    states_[at(i)] = State{};
-    free_states_.push_back(i);
-  }
-  void move_to(int32_t* place, int32_t state) {
-    if (*place == state) return;
-    ++shares_[at(state)];
-    drop(*place);
-    *place = state;
-  }
-  template <class F>
-  void change_in_place(int32_t i, Range hull, F&& f) {
-    const int64_t held = states_[at(i)].heap_bytes();
-    f(states_[at(i)], hull);
-    heap_ += states_[at(i)].heap_bytes() - held;
-  }
-  template <class F>
-  void change(int32_t* place, Range hull, F&& f) {
-    if (shares_[at(*place)] > 1) move_to(place, new_state(State(states_[at(*place)])));
-    change_in_place(*place, hull, f);
-  }
-
-  // The index of regions by their box.
-  static constexpr int32_t kFree = -1, kGone = -2;
-  size_t first_place(const Box& box) const { return box.hash() & (places_.size() - 1); }
-  size_t next_place(size_t i) const { return (i + 1) & (places_.size() - 1); }
   int32_t find_exact(const Box& box) const {
-    if (places_.empty()) return -1;
-    for (size_t i = first_place(box); places_[i] != kFree; i = next_place(i))
-      if (places_[i] >= 0 && regions_[at(places_[i])].box == box) return places_[i];
-    return -1;
-  }
-  int32_t* place_of(int32_t r) {
-    size_t i = first_place(regions_[at(r)].box);
-    while (places_[i] != r) i = next_place(i);
-    return &places_[i];
+    return exact_.find(box, [&](int32_t r) -> const Box& { return regions_[at(r)].box; });
   }
   void index_exact(int32_t r) {
-    if (2 * (taken_places_ + 1) > places_.size()) {
-      size_t n = 16;
-      while (n < 4 * regions()) n *= 2;
-      places_.assign(n, kFree);
-      taken_places_ = 0;
+    if (exact_.is_full()) {
+      exact_.clear(4 * regions());
       for (size_t k = 0; k < regions_.size(); ++k)
-        if (regions_[k].state >= 0 && static_cast<int32_t>(k) != r) put_place(static_cast<int32_t>(k));
+        if (regions_[k].state >= 0 && static_cast<int32_t>(k) != r)
+          exact_.add(regions_[k].box, static_cast<int32_t>(k));
     }
-    put_place(r);
-  }
-  void put_place(int32_t r) {
-    size_t i = first_place(regions_[at(r)].box);
-    while (places_[i] >= 0) i = next_place(i);
-    taken_places_ += places_[i] == kFree;
-    places_[i] = r;
+    exact_.add(regions_[at(r)].box, r);
   }
 
   // The index of regions by where they begin, in classes of like spans, so that few come into question.
@@ -276,7 +341,7 @@ class Regions {
     const auto it = near_.find(span_class(region.box.hull()));
     it->second.erase({region.box.offset, r});
     if (it->second.empty()) near_.erase(it);
-    *place_of(r) = kGone;
+    exact_.remove(region.box, r);
     drop(region.state);
     region = {};
     free_regions_.push_back(r);
@@ -306,6 +371,7 @@ class Regions {
     }
   }
   void to_runs(int32_t r) {
+    settle_pages(regions_[at(r)].box.hull());
     const Region region = regions_[at(r)];
     for (const Range& row : region.box.rows()) {
       ++shares_[at(region.state)];
@@ -324,6 +390,10 @@ class Regions {
     const auto it = first_run(h.begin);
     return it != runs_.end() && it->first < h.end;
   }
+  void erase_runs(Range row) {
+    for (auto it = runs_.lower_bound(row.begin); it != runs_.end() && it->first < row.end; it = runs_.erase(it))
+      drop(it->second.state);
+  }
   // A run that holds the byte before `at` and the one at it ends there.
   void cut(int64_t at_byte) {
     auto it = runs_.lower_bound(at_byte);
@@ -333,21 +403,10 @@ class Regions {
     it->second.end = at_byte;
   }
   std::vector<Range> rows_but(const Box& box, const std::vector<int32_t>& inside) const {
-    std::vector<Range> holes, left;
+    std::vector<Range> holes;
     for (int32_t r : inside)
       for (const Range& row : regions_[at(r)].box.rows()) holes.push_back(row);
-    std::sort(holes.begin(), holes.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
-    size_t h = 0;
-    for (Range row : box.rows()) {
-      while (h < holes.size() && holes[h].end <= row.begin) ++h;
-      for (; h < holes.size() && holes[h].begin < row.end; ++h) {
-        if (holes[h].begin > row.begin) left.push_back({row.begin, holes[h].begin});
-        row.begin = holes[h].end;
-        if (row.begin >= row.end) break;
-      }
-      if (row.begin < row.end) left.push_back(row);
-    }
-    return left;
+    return shadow::rows_but(box, std::move(holes));
   }
   void collect(int32_t state, Range hull, Visit* v) {
     const auto [it, fresh] = v->part.try_emplace(state, v->parts.size());
@@ -423,59 +482,19 @@ class Regions {
   // All bytes of the box are in one state now: it is a region.
   void unite(const Box& box, const Visit& v) {
     for (int32_t r : v.inside) remove_region(r);
-    for (const Range& row : v.rows)
-      for (auto it = runs_.lower_bound(row.begin); it != runs_.end() && it->first < row.end;) {
-        drop(it->second.state);
-        it = runs_.erase(it);
-      }
+    for (const Range& row : v.rows) erase_runs(row);
     insert_region(box, keep_);
     drop(std::exchange(keep_, -1));
   }
 
-  std::vector<State> states_;
-  std::vector<int32_t> shares_, free_states_;
   std::vector<Region> regions_;
   std::vector<int32_t> free_regions_;
-  std::vector<int32_t> places_;  // regions by the hash of their box, open addressing
-  size_t taken_places_ = 0;      // with those that are gone
+  BoxIndex exact_;  // regions by their box
   std::map<int, std::set<std::pair<int64_t, int32_t>>> near_;
-  std::map<int64_t, Run> runs_;  // by begin
+  std::map<int64_t, Run> runs_;     // by begin
+  std::map<int64_t, Cells> pages_;  // by number
   int32_t untouched_ = -1, keep_ = -1;
   State scratch_;
-  int64_t heap_ = 0;
-};
-
-// The regions of many instances, and the memory that all of them hold.
-template <class State>
-class InstanceRegions {
- public:
-  template <class F>
-  void visit(int32_t instance, const Box& box, F&& f) {
-    change(instances_[instance], [&](Regions<State>& r) { r.visit(box, f); });
-  }
-  // Bytes [begin, end) of the instance are as at the start.
-  void forget(int32_t instance, int64_t begin, int64_t end) {
-    if (const auto it = instances_.find(instance); it != instances_.end())
-      change(it->second, [&](Regions<State>& r) { r.forget(begin, end); });
-  }
-  void gone(int32_t instance) {
-    const auto it = instances_.find(instance);
-    if (it == instances_.end()) return;
-    memory_ -= it->second.memory();
-    instances_.erase(it);
-  }
-  int64_t memory() const { return memory_; }
-  bool operator==(const InstanceRegions&) const = default;
-
- private:
-  template <class F>
-  void change(Regions<State>& r, F&& f) {
-    const int64_t held = r.memory();
-    f(r);
-    memory_ += r.memory() - held;
-  }
-  std::unordered_map<int32_t, Regions<State>> instances_;
-  int64_t memory_ = 0;
 };
 
 }  // namespace pallasim::memory::shadow

@@ -1,0 +1,52 @@
+// A page of memory, element by element.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "pallasim/memory/shadow/box.h"
+
+namespace pallasim::memory::shadow {
+
+// What each element of a page is in: a number, -1 for none. Elements are words, or bytes where somebody needed that.
+class Cells {
+ public:
+  static constexpr int64_t kBytes = 1024;
+  int64_t unit() const { return kBytes / std::ssize(cells_); }
+  bool fits(Range bytes) const { return bytes.begin % unit() == 0 && bytes.end % unit() == 0; }
+  int32_t& operator[](int64_t i) { return cells_[static_cast<size_t>(i)]; }
+  int32_t at(int64_t i) const { return i < 0 || i >= std::ssize(cells_) ? -1 : cells_[static_cast<size_t>(i)]; }
+  // Bytes of the page that fit; how many cells that were.
+  int32_t fill(Range bytes, int32_t state) {
+    const int64_t n = (bytes.end - bytes.begin) / unit();
+    std::fill_n(cells_.begin() + bytes.begin / unit(), n, state);
+    return static_cast<int32_t>(n);
+  }
+  // A cell for each byte. more(state, how many more of its cells there are).
+  template <class F>
+  void refine(F&& more) {
+    if (unit() == 1) return;
+    std::vector<int32_t> fine;
+    fine.reserve(kBytes);
+    for (const int32_t state : cells_) {
+      fine.insert(fine.end(), kWord, state);
+      if (state >= 0) more(state, static_cast<int32_t>(kWord - 1));
+    }
+    cells_ = std::move(fine);
+  }
+  // f(bytes of the page, state) for cells beside each other that are in one.
+  template <class F>
+  void for_runs(F&& f) const {
+    for (int64_t c = 0, n = std::ssize(cells_), end; c < n; c = end) {
+      for (end = c + 1; end < n && at(end) == at(c);) ++end;
+      if (at(c) >= 0) f(Range{c * unit(), end * unit()}, at(c));
+    }
+  }
+  bool operator==(const Cells&) const = default;
+
+ private:
+  static constexpr int64_t kWord = 4;
+  std::vector<int32_t> cells_ = std::vector<int32_t>(kBytes / kWord, -1);
+};
+
+}  // namespace pallasim::memory::shadow

@@ -1,0 +1,104 @@
+// States that places share.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "pallasim/memory/shadow/box.h"
+
+namespace pallasim::memory::shadow {
+
+// Numbered states, each with the places that share it. State: as Regions says.
+template <class State>
+class States {
+ public:
+  bool operator==(const States&) const = default;
+
+ protected:
+  static size_t at(int32_t i) { return static_cast<size_t>(i); }
+  // States are shared by runs and regions; who changes one that others have takes a copy.
+  int32_t new_state(State s) {
+    heap_ += s.heap_bytes();
+    if (free_states_.empty()) {
+      states_.push_back(std::move(s));
+      shares_.push_back(0);
+      return static_cast<int32_t>(states_.size()) - 1;
+    }
+    const int32_t i = free_states_.back();
+    free_states_.pop_back();
+    states_[at(i)] = std::move(s);
+    return i;
+  }
+  void drop(int32_t i) {
+    if (--shares_[at(i)] > 0) return;
+    heap_ -= states_[at(i)].heap_bytes();
+    states_[at(i)] = State{};
+    free_states_.push_back(i);
+  }
+  void move_to(int32_t* place, int32_t state) {
+    if (*place == state) return;
+    ++shares_[at(state)];
+    drop(*place);
+    *place = state;
+  }
+  template <class F>
+  void change_in_place(int32_t i, Range hull, F&& f) {
+    const int64_t held = states_[at(i)].heap_bytes();
+    f(states_[at(i)], hull);
+    heap_ += states_[at(i)].heap_bytes() - held;
+  }
+  template <class F>
+  void change(int32_t* place, Range hull, F&& f) {
+    if (shares_[at(*place)] > 1) move_to(place, new_state(State(states_[at(*place)])));
+    change_in_place(*place, hull, f);
+  }
+
+  // What became of states in the visit that goes on, which holds them.
+  struct Moves {
+    std::vector<std::pair<int32_t, int32_t>> of;
+    std::pair<int32_t, int32_t> last{-2, -2};
+  };
+  static constexpr size_t kMostMoves = 256, kLookedAt = 4;
+  void end_moves(Moves* moves) {
+    for (const auto& [before, after] : moves->of) {
+      if (before >= 0) drop(before);
+      if (after >= 0) drop(after);
+    }
+    *moves = {};
+  }
+  // What the state becomes; others of the visit, or `near`, may be the same by now.
+  template <class F>
+  int32_t moved(int32_t before, Range bytes, Moves* moves, std::initializer_list<int32_t> near, F&& f) {
+    if (moves->last.first == before) return moves->last.second;
+    for (const auto& m : moves->of)
+      if (m.first == before) return (moves->last = m).second;
+    if (moves->of.size() >= kMostMoves) end_moves(moves);
+    State s = before < 0 ? State{} : states_[at(before)];
+    f(s, bytes);
+    int32_t after = -1;
+    const auto same = [&](int32_t state) {
+      if (after < 0 && state >= 0 && s == states_[at(state)]) after = state;
+    };
+    if (before >= 0) same(before);
+    const size_t n = moves->of.size();
+    for (size_t i = n - std::min(n, kLookedAt); i < n; ++i) same(moves->of[i].second);
+    for (const int32_t state : near) same(state);
+    if (after < 0 && (before >= 0 || !(s == State{}))) after = new_state(std::move(s));
+    if (before >= 0) ++shares_[at(before)];
+    if (after >= 0) ++shares_[at(after)];
+    moves->of.emplace_back(before, after);
+    moves->last = {before, after};
+    return after;
+  }
+
+  // Memory held, about.
+  int64_t memory() const { return static_cast<int64_t>(states_.size() * (sizeof(State) + 8)) + heap_; }
+
+  std::vector<State> states_;
+  std::vector<int32_t> shares_, free_states_;
+  int64_t heap_ = 0;
+};
+
+}  // namespace pallasim::memory::shadow
