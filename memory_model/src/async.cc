@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace pallasim::memory {
 namespace {
@@ -75,6 +76,48 @@ AsyncOperation::Rows AsyncOperation::rows_of(const Side& side) const {
   for (size_t i = 0; i < rows.size(); ++i)
     if (rows[i] >= 0)
       r.places.push_back(side.place.offset + (side.row_dim < 0 ? static_cast<int64_t>(i) : rows[i]) * distance);
+  return r;
+}
+
+std::vector<AsyncOperation> AsyncOperation::runs(size_t most) const {
+  std::vector<AsyncOperation> r;
+  AsyncOperation whole = *this;
+  whole.rows.clear();
+  int dim = -1;
+  const auto sides = [](AsyncOperation* op) { return std::array{&op->reads.front(), &op->writes.front()}; };
+  for (Side* s : sides(&whole)) dim = std::max<int>(dim, std::exchange(s->row_dim, int8_t{-1}));
+  int64_t bytes = whole.writes.front().element_bytes(), moved = 0;  // of a row
+  for (int d = 0; d < whole.writes.front().rank; ++d)
+    if (d != dim) bytes *= whole.writes.front().dims[d];
+  const auto add = [&](int64_t n, int64_t units) -> AsyncOperation& {
+    r.push_back(whole);
+    for (Side* s : sides(&r.back())) s->dims[dim] = n;
+    for (Few<Completion>* of : {&r.back().after_read, &r.back().after_write})
+      for (Completion& c : *of) c.count = units < 0 ? c.count - moved : units;
+    return r.back();
+  };
+  const size_t count = rows.size();
+  for (size_t i = 0, end; i < count; i = end) {
+    end = i + 1;
+    if (rows[i] < 0) continue;
+    const bool last = r.size() + 1 == most;
+    while (end < count && (last || rows[end] == rows[end - 1] + 1)) ++end;
+    const auto n = static_cast<int64_t>(end - i);
+    AsyncOperation& op = add(n, n * bytes);
+    if (last) op.rows.assign(rows.begin() + static_cast<std::ptrdiff_t>(i), rows.end());
+    const std::array<Side*, 2> to = sides(&op);
+    const std::array<const Side*, 2> from{&reads.front(), &writes.front()};
+    for (size_t k = 0; k < to.size(); ++k) {
+      if (last && from[k]->row_dim >= 0) to[k]->row_dim = from[k]->row_dim;
+      else
+        to[k]->place.offset +=
+            (from[k]->row_dim < 0 ? static_cast<int64_t>(i) : rows[i]) * to[k]->strides[dim] * to[k]->element_bytes();
+    }
+    moved += n * bytes;
+  }
+  add(0, -1);
+  const Completion& left = r.back().after_write.front();
+  if (left.count == 0) r.pop_back();
   return r;
 }
 

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "pallasim/memory/shadow/claims.h"
-#include "pallasim/memory/shadow/in_flight.h"
 #include "pallasim/memory/shadow/races.h"
 #include "views.h"
 
@@ -49,20 +48,6 @@ TEST(Order, ThousandsOfThreadsShareWhatABarrierTellsThem) {
   EXPECT_TRUE(order.ordered(e, 8));
   EXPECT_FALSE(order.ordered(e, 9));
   EXPECT_LT(order.memory(), 4 << 20);  // n * n entries of 16 bytes would be 85 MB
-}
-
-// One element of an instance.
-Access element(Actor who, bool write, int32_t site, int64_t offset = 0) {
-  static const int64_t one = 1;
-  Access a;
-  a.who = who;
-  a.offset = offset;
-  a.dims = a.strides = &one;
-  a.rank = 1;
-  a.element_bytes = 4;
-  a.write = write;
-  a.site = site;
-  return a;
 }
 
 TEST(Order, UnitsAreTakenInTheOrderOfSignals) {
@@ -270,120 +255,6 @@ TEST(Races, TheLimitIsReported) {
   EXPECT_GT(races.limit()->bytes, 100000);
   EXPECT_FALSE(races.access(order, element(1, true, 2, 0)));
   EXPECT_TRUE(races.found().empty());
-}
-
-TEST(InFlight, NobodyTouchesWhatIsNotAwaited) {
-  InFlight f;
-  const auto copy = [&](int64_t id, int64_t offset, int64_t source_semaphore) {
-    Flight x;
-    x.site = 1;
-    x.sides = {{0, Box(offset, offset + 4), true}, {1, Box(offset, offset + 4), false}};
-    if (source_semaphore >= 0) x.after_read = {{Completion::Kind::Semaphore, source_semaphore, 4}};
-    x.after_write = {{Completion::Kind::Semaphore, 0, 4}};
-    f.start(id, x);
-  };
-  copy(0, 0, 1);
-  copy(1, 4, -1);
-  Access source = element(0, false, 2);
-  source.instance = 1;
-  f.access(source, 0);
-  EXPECT_TRUE(f.found().empty());  // both read it
-  source.write = true;
-  f.access(source, 0);
-  ASSERT_EQ(f.found().size(), 1u);
-  EXPECT_EQ(f.found()[0], (InFlightUse{0, 1, {0, false, 2, true, false}, false, 4, 1, {0, 4}}));
-  f.taken(1, 4);
-  source.site = 3;
-  f.access(source, 0);
-  EXPECT_EQ(f.found().size(), 1u);
-  f.taken(0, 6);
-  f.access(element(0, false, 4), 0);
-  EXPECT_EQ(f.found().size(), 1u);  // the first copy is awaited
-  f.access(element(0, false, 5, 4), 0);
-  ASSERT_EQ(f.found().size(), 2u);
-  EXPECT_EQ(f.found()[1].owed, 2);
-  f.taken(0, 2);
-  EXPECT_TRUE(f.empty());
-}
-
-TEST(InFlight, WhatIsGivenBackIsFound) {
-  InFlight f;
-  Flight copy;
-  copy.site = 5;
-  copy.sides = {{1, Box(0, 64), false}, {2, Box(128, 192), true}};
-  copy.after_write = {{Completion::Kind::Semaphore, 9, 64, INT64_MAX}};
-  f.start(0, copy);
-  f.freed(2, 0, 128, 3);  // beside it
-  EXPECT_TRUE(f.found().empty());
-  f.freed(2, 160, 256, 3);
-  ASSERT_EQ(f.found().size(), 1u);
-  EXPECT_EQ(f.found()[0], (InFlightUse{0, 5, {3, true, 5, true, false}, true, 64, 2, {160, 256}, true}));
-  // What comes to lie there is free; what the copy reads is not, until it is awaited.
-  Access write = element(0, true, 6, 128);
-  write.instance = 2;
-  f.access(write, 3);
-  EXPECT_EQ(f.found().size(), 1u);
-  Access source = element(0, true, 6);
-  source.instance = 1;
-  f.access(source, 3);
-  EXPECT_EQ(f.found().size(), 2u);
-  f.taken(9, 64);
-  EXPECT_TRUE(f.empty());
-}
-
-TEST(InFlight, PhasesAndGroupsFree) {
-  InFlight f;
-  Flight load;
-  load.site = 1;
-  load.sides = {{0, Box(0, 4), true}};
-  load.after_write = {{Completion::Kind::Barrier, 3}};
-  f.start(0, load);
-  f.saw_phase(3, 5);
-  EXPECT_FALSE(f.empty());
-  f.counted(0, 3, 6);
-  f.saw_phase(3, 5);
-  EXPECT_FALSE(f.empty());
-  f.saw_phase(3, 6);
-  EXPECT_TRUE(f.empty());
-  Flight store;
-  store.site = 2;
-  store.sides = {{0, Box(0, 4), false}, {1, Box(0, 4), true}};
-  store.after_read = store.after_write = {{Completion::Kind::Group, 7, 1, 0}};
-  f.start(1, store);
-  f.access(element(0, true, 3), 0);
-  EXPECT_EQ(f.found().size(), 1u);
-  f.saw_groups(7, 0, true);
-  f.access(element(0, true, 4), 0);
-  EXPECT_EQ(f.found().size(), 1u);
-  EXPECT_FALSE(f.empty());
-  f.saw_groups(7, 0, false);
-  EXPECT_TRUE(f.empty());
-}
-
-TEST(InFlight, WhatAThreadLeavesToItselfIsFound) {
-  const auto store = [](Completion::Kind kind) {
-    Flight x;
-    x.site = 2;
-    x.sides = {{0, Box(0, 4), false}, {1, Box(0, 4), true}};
-    x.after_read = x.after_write = {{kind, 7, 1, 0}};
-    return x;
-  };
-  for (const Completion::Kind kind : {Completion::Kind::Group, Completion::Kind::Semaphore}) {
-    InFlight f;
-    f.start(0, store(kind));
-    f.abandoned(1, 3);  // another one
-    EXPECT_TRUE(f.found().empty());
-    f.abandoned(0, 3);
-    f.abandoned(0, 3);
-    ASSERT_EQ(f.found().size(), kind == Completion::Kind::Group ? 1u : 0u);  // for a semaphore others may wait
-    if (kind != Completion::Kind::Group) continue;
-    EXPECT_EQ(f.found()[0], (InFlightUse{0, 2, {3, true, 2, false, false}, false, 1, 0, {0, 4}, true, kind}));
-  }
-  InFlight read;
-  read.start(0, store(Completion::Kind::Group));
-  read.saw_groups(7, 0, true);
-  read.abandoned(0, 3);
-  EXPECT_TRUE(read.found().empty());
 }
 
 TEST(Order, ABarrierThatBeginsAgainForgetsItsPhases) {

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "pallasim/memory/shadow/box.h"
+#include "pallasim/memory/shadow/races.h"
 
 namespace pallasim::memory::shadow {
 
@@ -41,6 +41,20 @@ inline Bytes bytes_of(const Box& b) {
 }
 inline bool meet(const Bytes& a, const Bytes& b) {
   return std::any_of(a.begin(), a.end(), [&](int64_t x) { return b.count(x) > 0; });
+}
+
+// One element of an instance.
+inline Access element(Actor who, bool write, int32_t site, int64_t offset = 0) {
+  static const int64_t one = 1;
+  Access a;
+  a.who = who;
+  a.offset = offset;
+  a.dims = a.strides = &one;
+  a.rank = 1;
+  a.element_bytes = 4;
+  a.write = write;
+  a.site = site;
+  return a;
 }
 
 class Random {

@@ -44,7 +44,11 @@ void Boxes::add(const Addr& a, Dims dims, Dims strides, int bytes, const How& ho
                 .places = places.empty() ? nullptr : places.data(),
                 .boxes = places.empty() ? 1 : std::ssize(places),
                 .loc = a.loc >= 0 ? a.loc : line()};
-  places.empty() ? box(access) : boxes(access);
+  if (places.empty()) return box(access);
+  // Of lists a box begins where its place says.
+  const auto backward = [&](int64_t stride) { return stride < 0; };
+  if (std::any_of(strides.begin(), strides.end(), backward)) each_place(access, [&](const Access& one) { box(one); });
+  else boxes(access);
 }
 
 void Boxes::element_at(const Addr& a, int bytes, bool write) {

@@ -1,5 +1,5 @@
-// Copies whose rows an array of indices chooses, and copies of refs that are seen through other element widths. Each
-// run of neighbouring rows is an operation of its own: rows arrive one by one, and the semaphore counts their bytes.
+// Copies whose rows an array of indices chooses, and copies of refs that are seen through other element widths. Where
+// it can be seen when which of them move, each run of neighbouring rows is an operation of its own.
 #include <algorithm>
 
 #include "../plan/payload/copies.h"

@@ -185,7 +185,7 @@ class WriteDetector : public Detector {
     memory::shadow::Written written;
   };
   void add(int32_t instance, Part);
-  void see(Execution&, const Access&, Memory&, const memory::shadow::Box&);
+  Part* see(Execution&, const Access&, Memory&, const memory::shadow::Box&);  // the part that it lies in
   void read(Execution&, const Access&, Memory&, const Part&, const memory::shadow::Box&);
   void mark_stage(Execution&, const Access&, const Part&, const memory::shadow::Box&);
   const Part* part_of(int32_t instance, int64_t offset) const;

@@ -26,10 +26,10 @@ void FlightDetector::on_operation(const OperationEvent& e) {
 }
 
 namespace {
-// In ascending order, as they are issued.
+constexpr size_t kMostReceivers = 1 << 16;
+// In ascending order, as they are issued; several of one operation are its receivers, or parts of it.
 int64_t flight_of(const memory::AsyncOperation& op, size_t receiver) {
-  constexpr int64_t kMostReceivers = 1 << 16;
-  return op.id * kMostReceivers + static_cast<int64_t>(receiver);
+  return op.id * static_cast<int64_t>(kMostReceivers) + static_cast<int64_t>(receiver);
 }
 }  // namespace
 
@@ -43,29 +43,66 @@ void FlightDetector::moved(const memory::AsyncOperation& op) {
 void FlightDetector::issued(const memory::AsyncOperation& op) {
   if (flights_.empty()) issues_.clear();
   if (op.combine != memory::Combine::Replace) adding_.insert(op.step);
-  for (size_t i = 0; i < op.writes.size(); ++i) start(op, i);
+  if (rows_meet(op)) {
+    const std::vector<memory::AsyncOperation> parts = op.runs(kMostReceivers);
+    for (size_t i = 0; i < parts.size(); ++i) start(parts[i], 0, flight_of(op, i));
+    return;
+  }
+  for (size_t i = 0; i < op.writes.size(); ++i) start(op, i, flight_of(op, i));
 }
 
-void FlightDetector::start(const memory::AsyncOperation& op, size_t receiver) {
+// Rows of one copy arrive in any order: what one writes none of the others may write or read.
+bool FlightDetector::rows_meet(const memory::AsyncOperation& op) {
+  if (op.rows.empty()) return false;
+  const memory::Side &from = op.reads.front(), &to = op.writes.front();
+  if (to.row_dim >= 0 && op.combine == memory::Combine::Replace) {
+    std::vector<int64_t> rows = op.rows;
+    std::sort(rows.begin(), rows.end());
+    const auto first = std::lower_bound(rows.begin(), rows.end(), 0);
+    if (std::adjacent_find(first, rows.end()) != rows.end()) return true;
+  }
+  if (ex().thread_of(from.place) != ex().thread_of(to.place) || from.place.buffer != to.place.buffer) return false;
+  const memory::Span a = op.span(from), b = op.span(to);
+  return from.place.offset + a.begin < to.place.offset + b.end && to.place.offset + b.begin < from.place.offset + a.end;
+}
+
+void FlightDetector::start(const memory::AsyncOperation& op, size_t receiver, int64_t id) {
   Execution& ex = this->ex();
-  const memory::Side& to = op.writes[receiver];
+  Issue issue{
+      op.thread, CopyWay(ex, op, op.writes[receiver]), moment(ex.threads[static_cast<size_t>(op.thread)], op.step), {}};
+  if (!op.rows.empty()) issue.rows = std::make_shared<memory::AsyncOperation>(op);
+  issues_.insert_or_assign(id, std::move(issue));
+  flights_.start(id, flight(op, receiver, Looks::yes));
+}
+
+// Which rows a wait was for matters now.
+void FlightDetector::fall_apart(int64_t id) {
+  const Issue issue = issues_.at(id);
+  std::vector<shadow::Flight> parts;
+  for (const memory::AsyncOperation& op : issue.rows->runs(kMostReceivers)) parts.push_back(flight(op, 0, Looks::no));
+  if (parts.size() < 2) return;
+  for (size_t i = 0; i < parts.size(); ++i)
+    issues_.insert_or_assign(id + static_cast<int64_t>(i), Issue{issue.thread, issue.way, issue.when, {}});
+  flights_.fall_apart(id, std::move(parts));
+}
+
+shadow::Flight FlightDetector::flight(const memory::AsyncOperation& op, size_t receiver, Looks looks) {
+  Execution& ex = this->ex();
   shadow::Flight f;
   f.site = op.step;
+  f.of_rows = !op.rows.empty();
   f.sides.reserve(op.reads.size() + 1);
-  const int64_t id = flight_of(op, receiver);
-  issues_.insert_or_assign(
-      id, Issue{op.thread, CopyWay(ex, op, to), moment(ex.threads[static_cast<size_t>(op.thread)], op.step)});
   const auto note_side = [&](const memory::Side& side, bool write) {
     Instances::OfSide of(op, side);
     if (of.empty()) return;
     const shadow::Access& a = instances_.side(ex, op, of, write, op.thread);
-    if (!flights_.empty()) look(ex, a, op.thread);
+    if (looks == Looks::yes && !flights_.empty()) look(ex, a, op.thread);
     f.sides.push_back({a.instance, a.box(), write, {a.places.begin(), a.places.end()}});
     std::sort(f.sides.back().places.begin(), f.sides.back().places.end());
   };
   if (receiver == 0)
     for (const memory::Side& side : op.reads) note_side(side, false);
-  note_side(to, true);
+  note_side(op.writes[receiver], true);
   const auto note = [&](const memory::Completion& d, std::vector<shadow::Owed>* owed) {
     const bool units = d.kind == memory::Completion::Kind::Semaphore, group = d.kind == memory::Completion::Kind::Group;
     owed->push_back({d.kind, d.object, units ? d.count : 1, group ? op.group : INT64_MAX});
@@ -74,7 +111,7 @@ void FlightDetector::start(const memory::AsyncOperation& op, size_t receiver) {
   // Of several receivers each has its own, or one tells of all.
   const size_t own = op.after_write.size() == op.writes.size() ? receiver : 0;
   if (own < op.after_write.size()) note(op.after_write[own], &f.after_write);
-  flights_.start(id, std::move(f));
+  return f;
 }
 
 FlightDetector::Moment FlightDetector::moment(const Thread& t, int32_t step) {
@@ -98,7 +135,10 @@ std::string FlightDetector::moment_text(const Moment& m, int32_t step) {
 }
 
 void FlightDetector::on_sync(const SyncEvent& e) {
-  if (e.what == SyncEvent::What::Taken) flights_.taken(e.object, e.value);
+  if (e.what == SyncEvent::What::Taken) {
+    for (const int64_t id : flights_.taken_apart(e.object, e.value)) fall_apart(id);
+    flights_.taken(e.object, e.value);
+  }
   if (e.what == SyncEvent::What::Passed) flights_.saw_phase(e.object, e.value);
   // Operations of a program are complete when another one begins in its place.
   constexpr auto all = std::numeric_limits<int64_t>::max();

@@ -1,6 +1,7 @@
 // Checked runs: accesses to what an asynchronous copy still uses.
 #pragma once
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -38,7 +39,11 @@ class FlightDetector : public Detector {
     bool operator==(const Moment&) const = default;
   };
   void issued(const memory::AsyncOperation&);
-  void start(const memory::AsyncOperation&, size_t receiver);
+  void start(const memory::AsyncOperation&, size_t receiver, int64_t id);
+  enum class Looks { yes, no };
+  memory::shadow::Flight flight(const memory::AsyncOperation&, size_t receiver, Looks);
+  bool rows_meet(const memory::AsyncOperation&);
+  void fall_apart(int64_t id);
   void moved(const memory::AsyncOperation&);
   Moment moment(const Thread&, int32_t step);
   std::string moment_text(const Moment&, int32_t step);
@@ -54,6 +59,7 @@ class FlightDetector : public Detector {
     int32_t thread;
     CopyWay way;
     Moment when;
+    std::shared_ptr<const memory::AsyncOperation> rows;  // that it moves one by one
   };
   std::map<int64_t, Issue> issues_;                       // of the flights since there was none
   std::map<int32_t, std::vector<const Step*>> loops_of_;  // around steps that start copies

@@ -79,6 +79,11 @@ Instances::OfSide::OfSide(const memory::AsyncOperation& op, const memory::Side& 
     : form(side), rows(op.rows_of(side)) {
   if (rows.dim < 0) return;
   form.dims[rows.dim] = 1;
+  for (int d = 0; d < form.rank; ++d)  // a row begins where its place says
+    if (form.strides[d] < 0 && form.dims[d] > 0) {
+      for (int64_t& place : rows.places) place += (form.dims[d] - 1) * form.strides[d] * form.element_bytes();
+      form.strides[d] = -form.strides[d];
+    }
   if (!rows.places.empty()) form.place.offset = rows.places.front();
 }
 

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "../plan/array.h"
 #include "causes.h"
@@ -179,22 +181,24 @@ void WriteDetector::see(Seen& seen) {
   Memory* const memory = memories_.find(seen.instance());
   if (!memory) return;
   memory::shadow::Box box = seen.box();
+  Part* part = nullptr;
   for (int64_t i = 0; i < a.boxes; ++i) {
-    if (a.places) box.offset += a.places[i] - a.places[i == 0 ? 0 : i - 1];
-    see(ex, a, *memory, box);
+    if (a.places) box.offset = a.places[i];
+    Part* const before = std::exchange(part, see(ex, a, *memory, box));
+    if (a.write && part && part != before) part->note_writer(ex.threads[static_cast<size_t>(a.thread)], a.loc);
   }
 }
 
-void WriteDetector::see(Execution& ex, const Access& a, Memory& m, const memory::shadow::Box& box) {
-  if (a.write && a.unwritten) return ++changes_, m.written.clear(box);
+WriteDetector::Part* WriteDetector::see(Execution& ex, const Access& a, Memory& m, const memory::shadow::Box& box) {
+  if (a.write && a.unwritten) return ++changes_, m.written.clear(box), nullptr;
   if (a.write) m.written.write(box);  // also outside of the parts: an allocation without a beginning may reach into one
   auto part = m.parts.upper_bound(box.hull().begin);
-  if (part == m.parts.begin()) return;
+  if (part == m.parts.begin()) return nullptr;
   Part& p = std::prev(part)->second;
-  if (box.hull().begin >= p.end) return;
-  if (a.write) p.note_writer(ex.threads[static_cast<size_t>(a.thread)], a.loc);
-  if (!a.write) return read(ex, a, m, p, box);
-  if (p.stage) mark_stage(ex, a, p, box);
+  if (box.hull().begin >= p.end) return nullptr;
+  if (!a.write) read(ex, a, m, p, box);
+  else if (p.stage) mark_stage(ex, a, p, box);
+  return &p;
 }
 
 WriteDetector::Settled WriteDetector::settled(int32_t instance, const Access& a) {
@@ -231,6 +235,13 @@ void WriteDetector::read(Execution& ex, const Access& a, Memory& m, const Part& 
   d.hint = when_to_set(plan_, block, p.name);
   // Of memory that is written in parts, those that are not.
   std::string elements = p.writers.empty() ? "" : elements_text(plan_, a.buffer, box.hull());
+  int64_t others = -missing.elements;
+  for (memory::shadow::Box b = box;
+       const int64_t place : std::span(a.places, static_cast<size_t>(a.places ? a.boxes : 0)))
+    b.offset = place, others += m.written.missing(b, a.element_bytes, own).elements;
+  if (others > 0 && !elements.empty())
+    elements =
+        fmt::format("{} elements, the first {},", missing.elements + others, elements.substr(elements.find('(')));
   unset_.push_back({p.name, std::move(elements), a.thread, a.buffer, p.begin,
                     instances_.of(ex, a.owner < 0 ? a.thread : a.owner, a.buffer), std::move(d)});
 }
@@ -341,8 +352,9 @@ void WriteDetector::report_unset(Execution& ex, std::vector<ir::Diagnostic>& out
 ir::Diagnostic WriteDetector::found(size_t n) const {
   const Unset& u = unset_[n];
   ir::Diagnostic d = u.found;
-  d.message = u.elements.empty() ? fmt::format("{} is read before anybody wrote to it", u.name)
-                                 : fmt::format("{} of {} are read before anybody wrote to them", u.elements, u.name);
+  const bool one = u.elements.empty() || u.elements.starts_with("element ");
+  d.message = fmt::format("{}{} {} read before anybody wrote to {}", u.elements.empty() ? "" : u.elements + " of ",
+                          u.name, one ? "is" : "are", one ? "it" : "them");
   return d;
 }
 

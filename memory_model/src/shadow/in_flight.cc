@@ -104,6 +104,35 @@ void InFlight::doubt(int64_t semaphore, const std::map<int64_t, int64_t>& owed) 
   }
 }
 
+std::vector<int64_t> InFlight::taken_apart(int64_t semaphore, int64_t units) const {
+  if (std::none_of(flights_.begin(), flights_.end(), [](const auto& f) { return f.second.of_rows; })) return {};
+  std::vector<int64_t> in_part, taken;
+  int64_t left_over = 0;  // of others
+  for (const auto& [id, f] : flights_) {
+    int64_t owed = 0;
+    for (const std::vector<Owed>* side : {&f.after_read, &f.after_write})
+      for (const Owed& o : *side)
+        if (o.kind == Completion::Kind::Semaphore && o.object == semaphore) owed += o.units;
+    const int64_t n = std::min(units, owed);
+    units -= n, left_over += owed - n;
+    if (f.of_rows && n > 0) (n < owed ? in_part : taken).push_back(id);
+  }
+  if (left_over > 0) in_part.insert(in_part.end(), taken.begin(), taken.end());
+  return in_part;
+}
+
+void InFlight::fall_apart(int64_t id, std::vector<Flight> parts) {
+  const auto is_other = [&](const auto& d) { return d.second.others.count(id) != 0; };
+  for (auto& d : doubts_)
+    for (size_t i = 1; is_other(d) && i < parts.size(); ++i) d.second.others.insert(id + static_cast<int64_t>(i));
+  std::vector<int64_t> doubts;
+  for (auto& d : doubts_)
+    if (is_other(d)) doubts.push_back(d.first);
+  remove(id);
+  for (size_t i = 0; i < parts.size(); ++i) start(id + static_cast<int64_t>(i), std::move(parts[i]));
+  for (const int64_t d : doubts) doubts_[d].others.insert(id);
+}
+
 void InFlight::taken(int64_t semaphore, int64_t units) {
   std::map<int64_t, int64_t> owed;
   if (flights_.size() > 1)

@@ -135,6 +135,9 @@ struct AsyncOperation {
     std::vector<int64_t> places;
   };
   Rows rows_of(const Side&) const;
+  // The movements of its runs of neighbouring rows, one by one, and behind them one of nothing for the bytes of what
+  // does not move; of at most so many runs, the last one of all that are left.
+  std::vector<AsyncOperation> runs(size_t most) const;
   // Whether a side lies in a part of the thread's buffer.
   bool uses(int32_t thread, uint32_t buffer, int64_t begin, int64_t end) const;
 };

@@ -1,6 +1,9 @@
 // Numbers by the boxes that they are of.
 #pragma once
 #include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "pallasim/memory/shadow/box.h"
@@ -46,6 +49,32 @@ class BoxIndex {
   size_t next(size_t i) const { return (i + 1) & (places_.size() - 1); }
   std::vector<int32_t> places_;
   size_t taken_ = 0;  // with those that are gone
+};
+
+// Numbers by where their boxes begin, in classes of like spans, so that few come into question.
+class NearBoxes {
+ public:
+  bool empty() const { return classes_.empty(); }
+  void add(const Box& box, int32_t number) { classes_[span_class(box.hull())].insert({box.offset, number}); }
+  void remove(const Box& box, int32_t number) {
+    const auto it = classes_.find(span_class(box.hull()));
+    it->second.erase({box.offset, number});
+    if (it->second.empty()) classes_.erase(it);
+  }
+  // f(number) of those whose hull meets `h`. box_of(number).
+  template <class B, class F>
+  void visit(Range h, B&& box_of, F&& f) const {
+    for (const auto& [k, list] : classes_) {
+      const int64_t longest = k >= 62 ? INT64_MAX / 2 : int64_t{2} << k;
+      for (auto it = list.lower_bound({h.begin - longest, 0}); it != list.end() && it->first < h.end; ++it)
+        if (box_of(it->second).hull().end > h.begin) f(it->second);
+    }
+  }
+  bool operator==(const NearBoxes&) const = default;
+
+ private:
+  static int span_class(const Range& h) { return 63 - __builtin_clzll(static_cast<uint64_t>(h.end - h.begin)); }
+  std::map<int, std::set<std::pair<int64_t, int32_t>>> classes_;
 };
 
 }  // namespace pallasim::memory::shadow

@@ -37,6 +37,7 @@ struct Flight {
   int32_t site = 0;  // where it was issued
   std::vector<FlightSide> sides;
   std::vector<Owed> after_read, after_write;  // nothing after read: what it reads is free with what it writes
+  bool of_rows = false;                       // it may fall apart: its rows arrive one by one
   bool operator==(const Flight&) const = default;
 };
 
@@ -63,6 +64,11 @@ class InFlight {
   // A wait took units of a semaphore: they are those of the oldest operations that owe it. While another one owes it as
   // many, nobody knows whose they were.
   void taken(int64_t semaphore, int64_t units);
+  // Those of several rows of which this wait takes some rows' units, or all while others still owe some: which rows'
+  // they were matters. They are to fall_apart() first.
+  std::vector<int64_t> taken_apart(int64_t semaphore, int64_t units) const;
+  // It is these from now on, by its id and those behind it.
+  void fall_apart(int64_t id, std::vector<Flight>);
   // The bytes or arrivals that the operation owes a barrier counted in this phase.
   void counted(int64_t id, int64_t barrier, int64_t phase);
   // Somebody saw the end of a barrier's phase: it and those before are awaited. Of a stream: groups up to this one, as

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
-#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -319,8 +318,6 @@ class Regions : private States<State> {
     exact_.add(regions_[at(r)].box, r);
   }
 
-  // The index of regions by where they begin, in classes of like spans, so that few come into question.
-  static int span_class(const Range& h) { return 63 - __builtin_clzll(static_cast<uint64_t>(h.end - h.begin)); }
   int32_t insert_region(const Box& box, int32_t state) {
     int32_t r;
     if (free_regions_.empty()) {
@@ -333,14 +330,12 @@ class Regions : private States<State> {
     regions_[at(r)] = {box, state};
     ++shares_[at(state)];
     index_exact(r);
-    near_[span_class(box.hull())].insert({box.offset, r});
+    near_.add(box, r);
     return r;
   }
   void remove_region(int32_t r) {
     Region& region = regions_[at(r)];
-    const auto it = near_.find(span_class(region.box.hull()));
-    it->second.erase({region.box.offset, r});
-    if (it->second.empty()) near_.erase(it);
+    near_.remove(region.box, r);
     exact_.remove(region.box, r);
     drop(region.state);
     region = {};
@@ -349,11 +344,8 @@ class Regions : private States<State> {
   // f(region) of those whose hull meets `h`.
   template <class F>
   void for_near(Range h, F&& f) const {
-    for (const auto& [k, list] : near_) {
-      const int64_t longest = k >= 62 ? INT64_MAX / 2 : int64_t{2} << k;
-      for (auto it = list.lower_bound({h.begin - longest, 0}); it != list.end() && it->first < h.end; ++it)
-        if (regions_[at(it->second)].box.hull().end > h.begin) f(it->second);
-    }
+    near_.visit(
+        h, [&](int32_t r) -> const Box& { return regions_[at(r)].box; }, f);
   }
   void find_parts(const Box& box, Visit* v) {
     std::vector<int32_t> hit;
@@ -490,7 +482,7 @@ class Regions : private States<State> {
   std::vector<Region> regions_;
   std::vector<int32_t> free_regions_;
   BoxIndex exact_;  // regions by their box
-  std::map<int, std::set<std::pair<int64_t, int32_t>>> near_;
+  NearBoxes near_;
   std::map<int64_t, Run> runs_;     // by begin
   std::map<int64_t, Cells> pages_;  // by number
   int32_t untouched_ = -1, keep_ = -1;
