@@ -64,7 +64,7 @@ TEST(InFlight, RowsFallApart) {
   f.access(element(0, false, 3, 0), 0);
   f.access(element(0, false, 4, 8), 0);
   ASSERT_EQ(f.found().size(), 2u);
-  EXPECT_EQ(f.found()[0].instead, 8);
+  EXPECT_EQ(f.found()[0].instead, 9);
   EXPECT_EQ(f.found()[1].instead, -1);
   EXPECT_EQ(f.found()[1].owed, 4);
   f.taken(0, 8);

@@ -165,6 +165,19 @@ TEST(Regions, ElementsOfLists) {
   EXPECT_EQ(regions.runs(), 0u);
 }
 
+// What was written by element in any order is one run in the end.
+TEST(Written, ElementsOfLists) {
+  Written w;
+  std::vector<int64_t> places(4096);
+  for (size_t i = 0; i < places.size(); ++i) places[i] = static_cast<int64_t>(i * 2741 % places.size()) * 4;
+  w.write(Box(0, 4), {places.data(), 4095});
+  EXPECT_EQ(w.missing(Box(0, 4 * 4096), 4), (Written::Missing{1, places.back()}));
+  EXPECT_EQ(w.around(places.front()).begin, 0);
+  w.write(Box(0, 4), {places.data() + 4095, 1});
+  EXPECT_EQ(w.runs(), 1u);
+  EXPECT_EQ(w.around(8), (Range{0, 4 * 4096}));
+}
+
 TEST(Written, AgreesWithBytes) {
   Random rng(4);
   for (int round = 0; round < 300; ++round) {
@@ -181,6 +194,13 @@ TEST(Written, AgreesWithBytes) {
       } else if (what == 4) {
         w.clear(box);
         for (int64_t b : bytes) naive.erase(b);
+      } else if (what == 5) {  // elements, of which some lie around the border of a page
+        std::vector<int64_t> places;
+        for (int64_t i = rng.below(40), base = rng.below(2) * 900; i >= 0; --i)
+          places.push_back(base + rng.below(64) * 4);
+        w.write(Box(0, 4), places);
+        for (const int64_t p : places)
+          for (int64_t b = p; b < p + 4; ++b) naive.insert(b);
       }
       ASSERT_EQ(w.any(box), meet(bytes, naive));
       Written::Missing want;

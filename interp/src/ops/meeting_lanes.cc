@@ -1,6 +1,7 @@
 #include "meeting_lanes.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "../plan/payload/movement.h"
 #include "elements.h"
@@ -37,6 +38,22 @@ bool rows_ascend(Thread& t, const Step& s, const GatherPayload& p) {
   return true;
 }
 
+// Without sorting them, where a bit for each element that they span is not much.
+bool surely_apart(const std::vector<Lane>& lanes, int64_t size) {
+  constexpr int64_t kMostPerLane = 64;
+  const auto [first, last] =
+      std::minmax_element(lanes.begin(), lanes.end(), [](const Lane& a, const Lane& b) { return a.at < b.at; });
+  const std::byte* const begin = first->at;
+  const int64_t elements = (last->at - begin) / size + 1;
+  if (elements > kMostPerLane * std::ssize(lanes)) return false;
+  std::vector<uint64_t> taken(static_cast<size_t>(elements / 64 + 1));
+  return std::none_of(lanes.begin(), lanes.end(), [&](const Lane& lane) {
+    const auto i = static_cast<size_t>((lane.at - begin) / size);
+    const uint64_t bit = uint64_t{1} << i % 64, before = std::exchange(taken[i / 64], taken[i / 64] | bit);
+    return (before & bit) != 0;
+  });
+}
+
 // Those that write, by their place. Empty where places ascend from lane to lane.
 std::vector<Lane> lanes(Thread& t, const Step& s, const GatherPayload& p) {
   std::vector<Lane> r;
@@ -49,7 +66,7 @@ std::vector<Lane> lanes(Thread& t, const Step& s, const GatherPayload& p) {
     ascending &= r.empty() || at >= r.back().at + p.size;
     r.push_back({at, i});
   }
-  if (ascending) return {};
+  if (ascending || surely_apart(r, p.size)) return {};
   std::stable_sort(r.begin(), r.end(), [](const Lane& a, const Lane& b) { return a.at < b.at; });
   return r;
 }

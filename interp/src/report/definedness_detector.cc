@@ -144,12 +144,14 @@ void DefinednessDetector::see(Seen& seen) {
   }
   if (!of || of->all_defined()) return;
   memory::shadow::View v = view_of(a);
-  for (int64_t i = 0; i < a.boxes; ++i) {
+  if (a.write) {
+    writes_.push_back(
+        {of, v.offset, a.element_bytes, {v.dims.begin(), v.dims.end()}, {v.strides.begin(), v.strides.end()}, {}});
+    if (a.places) writes_.back().places.assign(a.places, a.places + a.boxes);
+  }
+  for (int64_t i = 0; i < a.boxes && !a.write && !reads_undefined_; ++i) {
     if (a.places) v.offset = a.places[i];
-    if (a.write)
-      writes_.push_back(
-          {of, v.offset, a.element_bytes, {v.dims.begin(), v.dims.end()}, {v.strides.begin(), v.strides.end()}});
-    else if (!reads_undefined_) reads_undefined_ = of->find(v) != 0;
+    reads_undefined_ = of->find(v) != 0;
   }
 }
 
@@ -159,7 +161,11 @@ void DefinednessDetector::on_told(const StepEvent& e) {
   const Step& s = step(e.step);
   if (reads_undefined_ || !slots(e.thread).all_defined() || ops::may_make_undefined(t, s))
     return ops::carry(t, s, *this);
-  for (const Written& w : writes_) w.of->set({w.offset, w.dims, w.strides, w.bytes}, 0);
+  for (const Written& w : writes_) {
+    memory::shadow::View v{w.offset, w.dims, w.strides, w.bytes};
+    if (w.places.empty()) w.of->set(v, 0);
+    for (const int64_t place : w.places) v.offset = place, w.of->set(v, 0);
+  }
 }
 
 void DefinednessDetector::on_operation(const OperationEvent& e) {

@@ -113,7 +113,7 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   struct Written {
     Definedness* of;
     int64_t offset, bytes;
-    std::vector<int64_t> dims, strides;
+    std::vector<int64_t> dims, strides, places;
   };
   std::vector<Written> writes_;
 };

@@ -79,10 +79,11 @@ void FlightDetector::start(const memory::AsyncOperation& op, size_t receiver, in
 void FlightDetector::fall_apart(int64_t id) {
   const Issue issue = issues_.at(id);
   std::vector<shadow::Flight> parts;
-  for (const memory::AsyncOperation& op : issue.rows->runs(kMostReceivers)) parts.push_back(flight(op, 0, Looks::no));
+  for (const memory::AsyncOperation& op : issue.rows->runs(kMostReceivers - 1))
+    parts.push_back(flight(op, 0, Looks::no));
   if (parts.size() < 2) return;
   for (size_t i = 0; i < parts.size(); ++i)
-    issues_.insert_or_assign(id + static_cast<int64_t>(i), Issue{issue.thread, issue.way, issue.when, {}});
+    issues_.insert_or_assign(id + 1 + static_cast<int64_t>(i), Issue{issue.thread, issue.way, issue.when, {}});
   flights_.fall_apart(id, std::move(parts));
 }
 

@@ -181,6 +181,10 @@ void WriteDetector::see(Seen& seen) {
   Memory* const memory = memories_.find(seen.instance());
   if (!memory) return;
   memory::shadow::Box box = seen.box();
+  if (a.write && !a.unwritten) {  // also outside of the parts: an allocation without a beginning may reach into one
+    if (a.places) memory->written.write(box, {a.places, static_cast<size_t>(a.boxes)});
+    else memory->written.write(box);
+  }
   Part* part = nullptr;
   for (int64_t i = 0; i < a.boxes; ++i) {
     if (a.places) box.offset = a.places[i];
@@ -191,7 +195,6 @@ void WriteDetector::see(Seen& seen) {
 
 WriteDetector::Part* WriteDetector::see(Execution& ex, const Access& a, Memory& m, const memory::shadow::Box& box) {
   if (a.write && a.unwritten) return ++changes_, m.written.clear(box), nullptr;
-  if (a.write) m.written.write(box);  // also outside of the parts: an allocation without a beginning may reach into one
   auto part = m.parts.upper_bound(box.hull().begin);
   if (part == m.parts.begin()) return nullptr;
   Part& p = std::prev(part)->second;

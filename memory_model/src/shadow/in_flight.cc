@@ -1,6 +1,8 @@
 #include "pallasim/memory/shadow/in_flight.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace pallasim::memory::shadow {
 namespace {
@@ -52,25 +54,54 @@ InFlight::User InFlight::user(int64_t id, const Flight& f, int32_t instance) {
   return r;
 }
 
+namespace {
+int64_t owed_to(const std::vector<Owed>& side, int64_t semaphore) {
+  int64_t n = 0;
+  for (const Owed& o : side)
+    if (o.kind == Completion::Kind::Semaphore && o.object == semaphore) n += o.units;
+  return n;
+}
+}  // namespace
+
 void InFlight::start(int64_t id, Flight flight) {
   for (const FlightSide& side : flight.sides) {
     std::vector<User>& users = users_[side.instance];
     if (users.empty() || users.back().id != id) users.push_back(user(id, flight, side.instance));
   }
+  for (const std::vector<Owed>* side : {&flight.after_read, &flight.after_write})
+    for (const Owed& o : *side) {
+      if (o.kind != Completion::Kind::Semaphore || o.units <= 0) continue;
+      Debts& d = debts_[o.object];
+      d.any.insert(id);
+      if (side == &flight.after_write) d.after_write.insert(id), d.units += o.units;
+    }
+  if (!flight.after_write.empty() && left(flight.after_write) <= 0) owe_nothing_.push_back(id);
+  of_rows_ += flight.of_rows;
   flights_.insert_or_assign(id, std::move(flight));
 }
 
 void InFlight::remove(int64_t id) {
   const auto it = flights_.find(id);
-  for (const FlightSide& side : it->second.sides) {
+  const Flight& f = it->second;
+  for (const FlightSide& side : f.sides) {
     const auto users = users_.find(side.instance);
     if (users == users_.end()) continue;
     std::erase_if(users->second, [&](const User& u) { return u.id == id; });
     if (users->second.empty()) users_.erase(users);
   }
+  for (const std::vector<Owed>* side : {&f.after_read, &f.after_write})
+    for (const Owed& o : *side) {
+      const auto debts = debts_.find(o.object);
+      if (o.kind != Completion::Kind::Semaphore || debts == debts_.end()) continue;
+      Debts& d = debts->second;
+      d.any.erase(id);
+      d.after_write.erase(id);
+      if (side == &f.after_write) d.units -= o.units;
+      end_doubts(d);
+      if (d.any.empty()) debts_.erase(debts);
+    }
+  of_rows_ -= f.of_rows;
   flights_.erase(it);
-  for (auto d = doubts_.begin(); d != doubts_.end();)
-    d = d->second.others.erase(id) != 0 && d->second.others.empty() ? doubts_.erase(d) : std::next(d);
 }
 
 // An operation without anything to await stays until it is over().
@@ -79,41 +110,37 @@ void InFlight::free_what_is_awaited() {
   for (const auto& [id, f] : flights_)
     if (!f.after_write.empty() && left(f.after_write) <= 0) done.push_back(id);
   for (int64_t id : done) remove(id);
+  owe_nothing_.clear();
 }
 
-namespace {
-int64_t owed_to(const Flight& f, int64_t semaphore) {
-  int64_t n = 0;
-  for (const Owed& o : f.after_write)
-    if (o.kind == Completion::Kind::Semaphore && o.object == semaphore) n += o.units;
-  return n;
+// It is awaited now, where others may have counted in its place.
+void InFlight::doubt(int64_t semaphore, int64_t id, int64_t units) {
+  Debts& d = debts_.at(semaphore);
+  if (d.after_write.empty() || d.units < units) return;
+  const Doubt& now =
+      doubts_.insert_or_assign(id, Doubt{flights_.at(id), semaphore, *d.after_write.rbegin()}).first->second;
+  for (const FlightSide& side : now.flight.sides) ++doubted_sides_[side.instance];
+  d.doubts.push_back(id);
 }
-}  // namespace
 
-// `owed`: before the wait, by operation. Those that are awaited now, where others may have counted in their place.
-void InFlight::doubt(int64_t semaphore, const std::map<int64_t, int64_t>& owed) {
-  Doubt d;
-  int64_t others = 0;
-  for (const auto& [id, before] : owed)
-    if (const int64_t now = owed_to(flights_.at(id), semaphore); now > 0) d.others.insert(id), others += now;
-  if (d.others.empty()) return;
-  for (const auto& [id, before] : owed) {
-    if (d.others.count(id) || others < before) continue;
-    d.flight = flights_.at(id);
-    doubts_.insert_or_assign(id, d);
+void InFlight::end_doubts(Debts& d) {
+  for (; !d.doubts.empty(); d.doubts.pop_front()) {
+    const auto doubt = doubts_.find(d.doubts.front());
+    if (!d.after_write.empty() && *d.after_write.begin() <= doubt->second.last) return;
+    for (const FlightSide& side : doubt->second.flight.sides) --doubted_sides_[side.instance];
+    doubts_.erase(doubt);
   }
 }
 
 std::vector<int64_t> InFlight::taken_apart(int64_t semaphore, int64_t units) const {
-  if (std::none_of(flights_.begin(), flights_.end(), [](const auto& f) { return f.second.of_rows; })) return {};
+  const auto debts = debts_.find(semaphore);
+  if (of_rows_ == 0 || debts == debts_.end()) return {};
   std::vector<int64_t> in_part, taken;
   int64_t left_over = 0;  // of others
-  for (const auto& [id, f] : flights_) {
-    int64_t owed = 0;
-    for (const std::vector<Owed>* side : {&f.after_read, &f.after_write})
-      for (const Owed& o : *side)
-        if (o.kind == Completion::Kind::Semaphore && o.object == semaphore) owed += o.units;
-    const int64_t n = std::min(units, owed);
+  for (const int64_t id : debts->second.any) {
+    const Flight& f = flights_.at(id);
+    const int64_t owed = owed_to(f.after_read, semaphore) + owed_to(f.after_write, semaphore),
+                  n = std::min(units, owed);
     units -= n, left_over += owed - n;
     if (f.of_rows && n > 0) (n < owed ? in_part : taken).push_back(id);
   }
@@ -122,32 +149,41 @@ std::vector<int64_t> InFlight::taken_apart(int64_t semaphore, int64_t units) con
 }
 
 void InFlight::fall_apart(int64_t id, std::vector<Flight> parts) {
-  const auto is_other = [&](const auto& d) { return d.second.others.count(id) != 0; };
-  for (auto& d : doubts_)
-    for (size_t i = 1; is_other(d) && i < parts.size(); ++i) d.second.others.insert(id + static_cast<int64_t>(i));
-  std::vector<int64_t> doubts;
-  for (auto& d : doubts_)
-    if (is_other(d)) doubts.push_back(d.first);
+  const auto n = static_cast<int64_t>(parts.size());
+  for (auto& [other, d] : doubts_)
+    if (d.last == id) d.last += n;
+  for (int64_t i = 0; i < n; ++i) start(id + 1 + i, std::move(parts[static_cast<size_t>(i)]));
   remove(id);
-  for (size_t i = 0; i < parts.size(); ++i) start(id + static_cast<int64_t>(i), std::move(parts[i]));
-  for (const int64_t d : doubts) doubts_[d].others.insert(id);
 }
 
 void InFlight::taken(int64_t semaphore, int64_t units) {
-  std::map<int64_t, int64_t> owed;
-  if (flights_.size() > 1)
-    for (const auto& [id, f] : flights_)
-      if (const int64_t n = owed_to(f, semaphore); n > 0) owed.emplace(id, n);
-  for (auto& [id, f] : flights_)
-    for (std::vector<Owed>* side : {&f.after_read, &f.after_write})
-      for (Owed& o : *side) {
-        if (o.kind != Completion::Kind::Semaphore || o.object != semaphore) continue;
-        const int64_t n = std::min(units, o.units);
-        units -= n;
-        o.units -= n;
-      }
-  if (owed.size() > 1) doubt(semaphore, owed);
-  free_what_is_awaited();
+  std::vector<int64_t> done = std::exchange(owe_nothing_, {});
+  std::vector<std::pair<int64_t, int64_t>> awaited;  // with what they owed
+  if (const auto debts = debts_.find(semaphore); debts != debts_.end()) {
+    Debts& d = debts->second;
+    for (auto it = d.any.begin(); it != d.any.end() && units > 0;) {
+      const int64_t id = *it;
+      Flight& f = flights_.at(id);
+      const int64_t before = owed_to(f.after_write, semaphore);
+      for (std::vector<Owed>* side : {&f.after_read, &f.after_write})
+        for (Owed& o : *side) {
+          if (o.kind != Completion::Kind::Semaphore || o.object != semaphore) continue;
+          const int64_t n = std::min(units, o.units);
+          units -= n;
+          o.units -= n;
+        }
+      const int64_t now = owed_to(f.after_write, semaphore);
+      d.units -= before - now;
+      if (before > 0 && now == 0) awaited.push_back({id, before}), d.after_write.erase(id);
+      if (!f.after_write.empty() && left(f.after_write) <= 0) done.push_back(id);
+      it = now > 0 || owed_to(f.after_read, semaphore) > 0 ? std::next(it) : d.any.erase(it);
+    }
+    for (const auto& [id, before] : awaited) doubt(semaphore, id, before);
+    end_doubts(d);
+    if (d.any.empty()) debts_.erase(debts);
+  }
+  for (const int64_t id : done)
+    if (flights_.count(id)) remove(id);
 }
 
 void InFlight::counted(int64_t id, int64_t barrier, int64_t phase) {
@@ -183,8 +219,8 @@ void InFlight::over(int64_t id) {
 // The operation goes on: it owes its units, and uses what its other sides name.
 void InFlight::freed(int32_t instance, int64_t begin, int64_t end, int32_t thread) {
   for (auto& [id, d] : doubts_)
-    std::erase_if(d.flight.sides,
-                  [&](const FlightSide& s) { return s.instance == instance && s.meets(Box(begin, end)); });
+    doubted_sides_[instance] -= static_cast<int64_t>(std::erase_if(
+        d.flight.sides, [&](const FlightSide& s) { return s.instance == instance && s.meets(Box(begin, end)); }));
   const auto users = users_.find(instance);
   if (users == users_.end()) return;
   const Box bytes(begin, end);
@@ -226,12 +262,13 @@ void InFlight::abandoned(int64_t id, int32_t thread) {
 }
 
 void InFlight::look_at_doubts(const Access& a, const Box& box, int32_t thread) {
+  if (const auto it = doubted_sides_.find(a.instance); it == doubted_sides_.end() || it->second == 0) return;
   for (const auto& [id, d] : doubts_)
     for (const FlightSide& side : d.flight.sides) {
       if (side.instance != a.instance || !(side.write || a.write) || !side.meets(box)) continue;
       if (!doubted_.insert({d.flight.site, a.site}).second) continue;
       InFlightUse u{id, d.flight.site, {thread, a.who < 0, a.site, a.write, a.atomic}, side.write};
-      u.instance = a.instance, u.bytes = box.hull(), u.instead = *d.others.begin();
+      u.instance = a.instance, u.bytes = box.hull(), u.instead = *debts_.at(d.semaphore).after_write.begin();
       found_.push_back(u);
     }
 }

@@ -22,11 +22,40 @@ void Written::write(const Box& box) {
   remember(box);
 }
 
+void Written::write(const Box& form, std::span<const int64_t> places) {
+  constexpr int64_t kFew = 32;
+  Box box = form;
+  BytePages::Pages& pages = single_.pages();
+  FoundPages<BytePages::Page> found;
+  for (const int64_t place : places) {
+    if (box.rank > 0 || box.run > kFew || !BytePages::fits(place, box.run)) {
+      box.offset = place;
+      write(box);
+      continue;
+    }
+    const int64_t number = place / BytePages::kBytes, begin = number * BytePages::kBytes;
+    BytePages::Page*& page = found[number];
+    if (const auto it = page ? pages.end() : pages.find(number); it != pages.end()) page = &it->second;
+    if (!page) {
+      if (bytes_.run_at(place).second >= place + box.run) continue;
+      page = &pages[number];
+    }
+    page->put(place - begin, place - begin + box.run, true);
+    if (page->count < BytePages::kBytes) continue;
+    bytes_.add(begin, begin + BytePages::kBytes);
+    pages.erase(number);
+    page = nullptr;
+  }
+}
+
 void Written::clear(int64_t begin, int64_t end) { clear(Box(begin, end)); }
 
 void Written::clear(const Box& box) {
   if (box.empty()) return;
-  box.for_rows([&](Range r) { bytes_.remove(r.begin, r.end); });
+  box.for_rows([&](Range r) {
+    bytes_.remove(r.begin, r.end);
+    if (!single_.empty()) single_.remove(r.begin, r.end);
+  });
   std::erase_if(full_, [&](const Box& b) { return overlap(b, box); });
 }
 
@@ -35,7 +64,7 @@ bool Written::any(const Box& box, Range within) const {
   bool any = false;
   box.for_rows([&](Range row) {
     const Range r = common(row, within);
-    any = any || (r.begin < r.end && bytes_.any(r.begin, r.end));
+    any = any || (r.begin < r.end && (bytes_.any(r.begin, r.end) || single_.any(r.begin, r.end)));
   });
   return any;
 }
@@ -48,13 +77,15 @@ Written::Missing Written::missing(const Box& box, int64_t size, Range within) {
     const Range r = common(row, within);
     gap = gap || r.begin != row.begin || r.end != row.end;
     if (r.begin >= r.end) return;
-    bytes_.for_gaps(r.begin, r.end, [&](int64_t begin, int64_t end) {
+    const auto gaps = [&](int64_t begin, int64_t end) {
       gap = true;
       const int64_t first = (begin - row.begin + size - 1) / size, last = (end - row.begin + size - 1) / size;
       if (first == last) return;
       if (m.first < 0) m.first = row.begin + first * size;
       m.elements += last - first;
-    });
+    };
+    if (single_.empty()) bytes_.for_gaps(r.begin, r.end, gaps);
+    else bytes_.for_gaps(r.begin, r.end, [&](int64_t begin, int64_t end) { single_.for_gaps(begin, end, gaps); });
   });
   if (!gap) remember(box);
   return m;

@@ -3,6 +3,7 @@
 // order.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -67,7 +68,7 @@ class InFlight {
   // Those of several rows of which this wait takes some rows' units, or all while others still owe some: which rows'
   // they were matters. They are to fall_apart() first.
   std::vector<int64_t> taken_apart(int64_t semaphore, int64_t units) const;
-  // It is these from now on, by its id and those behind it.
+  // It is these from now on, by the ids behind its own.
   void fall_apart(int64_t id, std::vector<Flight>);
   // The bytes or arrivals that the operation owes a barrier counted in this phase.
   void counted(int64_t id, int64_t barrier, int64_t phase);
@@ -99,19 +100,31 @@ class InFlight {
   };
   static User user(int64_t id, const Flight&, int32_t instance);
   void free_what_is_awaited();
-  void doubt(int64_t semaphore, const std::map<int64_t, int64_t>& owed);
+  void doubt(int64_t semaphore, int64_t id, int64_t units);
   void look_at_doubts(const Access&, const Box&, int32_t thread);
   void access(const Access&, const Box&, int32_t thread);
   void remove(int64_t id);
-  // Awaited, unless the units were those of one of the others.
+  // Awaited, unless the units were those of one of the others: who still owes them the semaphore, up to this id.
   struct Doubt {
     Flight flight;
-    std::set<int64_t> others;
+    int64_t semaphore = 0, last = 0;
     bool operator==(const Doubt&) const = default;
   };
+  // Who owes units of a semaphore, the oldest first.
+  struct Debts {
+    std::set<int64_t> any, after_write;
+    int64_t units = 0;           // after_write
+    std::deque<int64_t> doubts;  // of waits for it, in their order
+    bool operator==(const Debts&) const = default;
+  };
+  void end_doubts(Debts&);
   std::map<int64_t, Flight> flights_;
   std::map<int64_t, Doubt> doubts_;
+  std::unordered_map<int32_t, int64_t> doubted_sides_;    // by instance: how many
+  std::unordered_map<int64_t, Debts> debts_;              // by semaphore
   std::unordered_map<int32_t, std::vector<User>> users_;  // by instance
+  std::vector<int64_t> owe_nothing_;                      // from the start
+  int64_t of_rows_ = 0;                                   // so many flights
   std::vector<InFlightUse> found_;
   std::set<std::pair<int32_t, int32_t>> told_, doubted_;  // sites
 };

@@ -13,6 +13,7 @@
 
 #include "pallasim/memory/shadow/box.h"
 #include "pallasim/memory/shadow/box_index.h"
+#include "pallasim/memory/shadow/byte_pages.h"
 #include "pallasim/memory/shadow/cells.h"
 #include "pallasim/memory/shadow/states.h"
 
@@ -69,14 +70,15 @@ class Regions : private States<State> {
     const bool small = is_small(form);
     if (small) regions_to_runs(places, form.run);
     Moves moves;
-    auto page = pages_.end();
+    FoundPages<Cells> found;
     for (const int64_t place : places) {
       if (!small || place < 0 || place % kPage + form.run > kPage) {
         visit_place(form, place, &moves, f);
-        page = pages_.end();
+        found.forget();
       } else {
-        if (page == pages_.end() || page->first != place / kPage) page = page_at(place / kPage);
-        visit_cells(&page->second, {place, place + form.run}, &moves, f);
+        Cells*& cells = found[place / kPage];
+        if (!cells) cells = &page_at(place / kPage)->second;
+        visit_cells(cells, {place, place + form.run}, &moves, f);
       }
     }
     end_moves(&moves);
@@ -163,7 +165,7 @@ class Regions : private States<State> {
     for (int64_t c = first; c < first + n; ++c) {
       int32_t& cell = (*cells)[c];
       if (cell >= 0 && shares_[at(cell)] == 1) {
-        change_in_place(cell, bytes, f);
+        this->change_alone(&cell, bytes, cells->at(c - 1), f);
         continue;
       }
       const int32_t after = this->moved(cell, bytes, moves, {cells->at(first - 1), cells->at(first + n)}, f);

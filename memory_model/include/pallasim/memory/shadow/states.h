@@ -1,6 +1,7 @@
 // States that places share.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <utility>
@@ -85,12 +86,23 @@ class States {
     const size_t n = moves->of.size();
     for (size_t i = n - std::min(n, kLookedAt); i < n; ++i) same(moves->of[i].second);
     for (const int32_t state : near) same(state);
-    if (after < 0 && (before >= 0 || !(s == State{}))) after = new_state(std::move(s));
+    if (after < 0) after = recent(s);
+    if (after < 0 && (before >= 0 || !(s == State{}))) came_last(after = new_state(std::move(s)));
     if (before >= 0) ++shares_[at(before)];
     if (after >= 0) ++shares_[at(after)];
     moves->of.emplace_back(before, after);
     moves->last = {before, after};
     return after;
+  }
+
+  // The place alone has its state; others may have come to the same one before.
+  template <class F>
+  void change_alone(int32_t* place, Range hull, int32_t near, F&& f) {
+    change_in_place(*place, hull, f);
+    const State& s = states_[at(*place)];
+    const int32_t same = near >= 0 && near != *place && s == states_[at(near)] ? near : recent(s, *place);
+    if (same < 0) came_last(*place);
+    else move_to(place, same);
   }
 
   // Memory held, about.
@@ -99,6 +111,20 @@ class States {
   std::vector<State> states_;
   std::vector<int32_t> shares_, free_states_;
   int64_t heap_ = 0;
+
+ private:
+  // One of the states that places came to last, if it is the same.
+  int32_t recent(const State& s, int32_t but = -1) const {
+    for (const int32_t i : recent_)
+      if (i >= 0 && i != but && shares_[at(i)] > 0 && s == states_[at(i)]) return i;
+    return -1;
+  }
+  void came_last(int32_t state) {
+    if (std::find(recent_.begin(), recent_.end(), state) != recent_.end()) return;
+    std::copy_backward(recent_.begin(), recent_.end() - 1, recent_.end());
+    recent_.front() = state;
+  }
+  std::array<int32_t, 4> recent_{-1, -1, -1, -1};
 };
 
 }  // namespace pallasim::memory::shadow
