@@ -1,6 +1,7 @@
 // Checked runs: accesses that nothing orders.
 #pragma once
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -110,7 +111,7 @@ class RaceDetector : public Detector {
       memory::shadow::Box b = box;
       for (const int64_t place : places) b.offset = place, b.for_rows(f);
     }
-    memory::shadow::Order::Knowledge knows;
+    std::shared_ptr<const memory::shadow::Order::Knowledge> knows;  // before it
   };
   std::vector<Meets> meets_;
   std::map<int64_t, memory::shadow::Issued> issued_;  // operations in flight

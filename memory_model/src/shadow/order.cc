@@ -82,10 +82,14 @@ int32_t Order::thread_of(Actor who) const { return who >= 0 ? who : lines_[stati
 // All that the actor knows, what it did itself included. What a thread does next is not part of it.
 Order::Knowledge Order::release(Actor who) {
   if (who < 0) return lines_[static_cast<size_t>(-1 - who)].knows;
-  Thread& t = thread(who);
+  released(who);
+  return known(who);
+}
+
+Order::Knowledge Order::known(int32_t who) {
+  const Thread& t = thread(who);
   Knowledge k = t.knows;
   k.raise({who, t.time});
-  t.released = true;
   return k;
 }
 

@@ -125,8 +125,9 @@ class Order {
     bool operator==(const Knowledge&) const;
   };
   // For places in memory that order who meets there by atomic operations; who asks keeps what each place knows.
-  // Released: all that the thread knows, what it did itself included.
-  Knowledge released(int32_t thread) { return release(thread); }
+  // All that the thread knows, what it did itself included: what it is about to release; and then it is released.
+  Knowledge known(int32_t thread);
+  void released(int32_t thread) { this->thread(thread).released = true; }
   void acquired(int32_t thread, const Knowledge& k) { this->thread(thread).knows.join(k); }
 
   int64_t memory() const;  // bytes, about; walks over everything

@@ -15,7 +15,9 @@ namespace pallasim::memory::shadow {
 template <class State>
 class States {
  public:
-  bool operator==(const States&) const = default;
+  bool operator==(const States& o) const {
+    return states_ == o.states_ && shares_ == o.shares_ && free_states_ == o.free_states_ && heap_ == o.heap_;
+  }
 
  protected:
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
@@ -25,6 +27,7 @@ class States {
     if (free_states_.empty()) {
       states_.push_back(std::move(s));
       shares_.push_back(0);
+      visited_.push_back({});
       return static_cast<int32_t>(states_.size()) - 1;
     }
     const int32_t i = free_states_.back();
@@ -58,24 +61,22 @@ class States {
 
   // What became of states in the visit that goes on, which holds them.
   struct Moves {
-    std::vector<std::pair<int32_t, int32_t>> of;
-    std::pair<int32_t, int32_t> last{-2, -2};
+    std::vector<int32_t> before, after;  // -1: none
+    int32_t untouched = kUnasked;        // of what nobody came to
   };
-  static constexpr size_t kMostMoves = 256, kLookedAt = 4;
+  static constexpr int32_t kUnasked = -2;
   void end_moves(Moves* moves) {
-    for (const auto& [before, after] : moves->of) {
-      if (before >= 0) drop(before);
-      if (after >= 0) drop(after);
-    }
+    for (const std::vector<int32_t>* held : {&moves->before, &moves->after})
+      for (const int32_t state : *held)
+        if (state >= 0) drop(state);
     *moves = {};
+    ++visit_;
   }
   // What the state becomes; others of the visit, or `near`, may be the same by now.
   template <class F>
   int32_t moved(int32_t before, Range bytes, Moves* moves, std::initializer_list<int32_t> near, F&& f) {
-    if (moves->last.first == before) return moves->last.second;
-    for (const auto& m : moves->of)
-      if (m.first == before) return (moves->last = m).second;
-    if (moves->of.size() >= kMostMoves) end_moves(moves);
+    if (before < 0 ? moves->untouched != kUnasked : visited_[at(before)].visit == visit_)
+      return before < 0 ? moves->untouched : visited_[at(before)].after;
     State s = before < 0 ? State{} : states_[at(before)];
     f(s, bytes);
     int32_t after = -1;
@@ -83,15 +84,18 @@ class States {
       if (after < 0 && state >= 0 && s == states_[at(state)]) after = state;
     };
     if (before >= 0) same(before);
-    const size_t n = moves->of.size();
-    for (size_t i = n - std::min(n, kLookedAt); i < n; ++i) same(moves->of[i].second);
+    constexpr size_t kLookedAt = 4;
+    const size_t n = moves->after.size();
+    for (size_t i = n - std::min(n, kLookedAt); i < n; ++i) same(moves->after[i]);
     for (const int32_t state : near) same(state);
     if (after < 0) after = recent(s);
     if (after < 0 && (before >= 0 || !(s == State{}))) came_last(after = new_state(std::move(s)));
     if (before >= 0) ++shares_[at(before)];
     if (after >= 0) ++shares_[at(after)];
-    moves->of.emplace_back(before, after);
-    moves->last = {before, after};
+    moves->before.push_back(before);
+    moves->after.push_back(after);
+    if (before < 0) return moves->untouched = after;
+    visited_[at(before)] = {visit_, after};
     return after;
   }
 
@@ -106,7 +110,9 @@ class States {
   }
 
   // Memory held, about.
-  int64_t memory() const { return static_cast<int64_t>(states_.size() * (sizeof(State) + 8)) + heap_; }
+  int64_t memory() const {
+    return static_cast<int64_t>(states_.size() * (sizeof(State) + sizeof(Visited) + 8)) + heap_;
+  }
 
   std::vector<State> states_;
   std::vector<int32_t> shares_, free_states_;
@@ -125,6 +131,12 @@ class States {
     recent_.front() = state;
   }
   std::array<int32_t, 4> recent_{-1, -1, -1, -1};
+  struct Visited {
+    int64_t visit = 0;
+    int32_t after = -1;
+  };
+  std::vector<Visited> visited_;  // by state, the last time
+  int64_t visit_ = 1;
 };
 
 }  // namespace pallasim::memory::shadow
