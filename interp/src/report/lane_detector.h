@@ -14,6 +14,7 @@ class LaneDetector : public Detector {
   bool empty() const { return !looks_; }
   uint32_t wants() const override { return kStep | kTouching; }
   void see(Seen&) override {}
+  bool sees_places() const override { return true; }
   void on_step(const StepEvent&) override;
   void finish(std::vector<ir::Diagnostic>&) override;
   size_t found() const override { return order_.size(); }

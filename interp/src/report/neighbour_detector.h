@@ -17,6 +17,7 @@ class NeighbourDetector : public Detector {
   uint32_t wants() const override { return kLaunch | kOperation | kSync; }
   void on_launch(const LaunchEvent&) override;
   void see(Seen&) override {}
+  bool sees_places() const override { return true; }
   void on_operation(const OperationEvent&) override;
   void on_sync(const SyncEvent&) override;
   void finish(std::vector<ir::Diagnostic>&) override;

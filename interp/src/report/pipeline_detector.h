@@ -21,6 +21,7 @@ class PipelineDetector : public Detector {
   bool empty() const { return windows_.empty(); }
   uint32_t wants() const override { return kPoint | kWindow; }
   void see(Seen&) override {}
+  bool sees_places() const override { return true; }
   void on_point(const PointEvent&) override;
   void on_window(const WindowEvent&) override;
   void finish(std::vector<ir::Diagnostic>&) override;

@@ -12,14 +12,16 @@ namespace pallasim::memory::shadow {
 class Cells {
  public:
   static constexpr int64_t kBytes = 1024;
-  int64_t unit() const { return kBytes / std::ssize(cells_); }
-  bool fits(Range bytes) const { return bytes.begin % unit() == 0 && bytes.end % unit() == 0; }
+  int64_t unit() const { return int64_t{1} << shift_; }
+  bool fits(Range bytes) const { return ((bytes.begin | bytes.end) & (unit() - 1)) == 0; }
+  // How many cells so many bytes are.
+  int64_t cells(int64_t bytes) const { return bytes >> shift_; }
   int32_t& operator[](int64_t i) { return cells_[static_cast<size_t>(i)]; }
   int32_t at(int64_t i) const { return i < 0 || i >= std::ssize(cells_) ? -1 : cells_[static_cast<size_t>(i)]; }
   // Bytes of the page that fit; how many cells that were.
   int32_t fill(Range bytes, int32_t state) {
-    const int64_t n = (bytes.end - bytes.begin) / unit();
-    std::fill_n(cells_.begin() + bytes.begin / unit(), n, state);
+    const int64_t n = cells(bytes.end - bytes.begin);
+    std::fill_n(cells_.begin() + cells(bytes.begin), n, state);
     return static_cast<int32_t>(n);
   }
   // A cell for each byte. more(state, how many more of its cells there are).
@@ -33,6 +35,7 @@ class Cells {
       if (state >= 0) more(state, static_cast<int32_t>(kWord - 1));
     }
     cells_ = std::move(fine);
+    shift_ = 0;
   }
   // f(bytes of the page, state) for cells beside each other that are in one.
   template <class F>
@@ -45,7 +48,9 @@ class Cells {
   bool operator==(const Cells&) const = default;
 
  private:
-  static constexpr int64_t kWord = 4;
+  static constexpr int kWordShift = 2;
+  static constexpr int64_t kWord = 1 << kWordShift;
+  int shift_ = kWordShift;  // of the bytes of a cell
   std::vector<int32_t> cells_ = std::vector<int32_t>(kBytes / kWord, -1);
 };
 

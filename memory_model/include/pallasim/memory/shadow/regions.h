@@ -161,7 +161,7 @@ class Regions : private States<State> {
   template <class F>
   void visit_cells(Cells* cells, Range bytes, Moves* moves, F&& f) {
     if (!cells->fits(bytes)) refine(cells);
-    const int64_t first = bytes.begin % kPage / cells->unit(), n = (bytes.end - bytes.begin) / cells->unit();
+    const int64_t first = cells->cells(bytes.begin % kPage), n = cells->cells(bytes.end - bytes.begin);
     for (int64_t c = first; c < first + n; ++c) {
       int32_t& cell = (*cells)[c];
       if (cell >= 0 && shares_[at(cell)] == 1) {
