@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
+from jax.experimental.pallas import tpu as pltpu
+from jax.experimental.pallas import triton as pltriton
 
 import pallasim
 from test_hopper_cluster import SCHEDULES, codes_of, numbers
@@ -92,9 +94,23 @@ def test_arrays_without_blocks_and_an_alias() -> None:
     np.testing.assert_array_equal(emulated(lambda: call(x)), x * 2)
 
 
-def test_scalar_prefetch_is_refused_as_the_compiler_does() -> None:
-    from jax.experimental.pallas import tpu as pltpu
+@pytest.mark.parametrize("chip, compiler", [("generic", None), ("tpu-v5e", pltpu), ("gpu-h100", pltriton), ("gpu-h100", plgpu)])
+@pytest.mark.parametrize("grid", [2, ("rows", 2)], ids=["2", "rows"])
+def test_axes_that_vmap_adds_to_a_grid_are_none_of_the_kernels(grid: Any, chip: str, compiler: Any) -> None:
+    x = numbers(3, 64, 128)
 
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...] + pl.program_id(0) * pl.num_programs(0)
+
+    spec = pl.BlockSpec((32, 128), lambda i: (i, 0))
+    options = {"compiler_params": compiler.CompilerParams()} if compiler else {}
+    call = pl.pallas_call(kernel, grid=(grid,), out_shape=jax.ShapeDtypeStruct((64, 128), x.dtype), in_specs=[spec], out_specs=spec, **options)
+    with pallasim.emulate(chip):
+        out = np.asarray(jax.vmap(call)(x))
+    np.testing.assert_array_equal(out, x + 2 * (np.arange(64) // 32)[:, None])
+
+
+def test_scalar_prefetch_is_refused_as_the_compiler_does() -> None:
     def kernel(i_ref: Any, x_ref: Any, o_ref: Any) -> None:
         o_ref[...] = x_ref[...]
 

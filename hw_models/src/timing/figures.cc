@@ -106,8 +106,8 @@ static void add_instructions(std::string_view chip, std::vector<TimingFigure>* t
     };
     if (c.size() != head.size()) malformed();
     if (c[column].empty()) continue;
-    TimingFigure f{c[2] + "_" + c[0] + (c[1].empty() ? "" : "_" + c[1]),           0,
-                   c[2] == "latency" ? "cycles" : "instructions/register",         FigureStatus::Measured,
+    const char* const unit = c[2] == "latency" ? "cycles" : "instructions/register";
+    TimingFigure f{c[2] + "_" + c[0] + (c[1].empty() ? "" : "_" + c[1]),           0, unit, FigureStatus::Measured,
                    "what libtpu 0.0.42 schedules (tests/tpu_compiler/bundles.py)", ""};
     const char* const last = c[column].data() + c[column].size();
     const auto [end, error] = std::from_chars(c[column].data(), last, f.value);

@@ -35,12 +35,13 @@ def as_kernel(params: Mapping[str, Any], semantics: Sequence[str]) -> dict[str, 
         raise Unsupported("dynamic grid bounds on Mosaic GPU")
     if gm.num_index_operands:
         raise Unsupported("scalar prefetch on Mosaic GPU")
-    given = gm.grid_names or (None,) * len(gm.grid)
-    axes = {(f"d{i}" if n is None else n): size for i, (n, size, s) in enumerate(zip(given, gm.grid, semantics)) if s in ("", "parallel")}
+    parallel = [s in ("", "parallel") for s in semantics]
+    names = [f"axis {i} of the grid" if n is None else n for i, n in enumerate(jaxver.grid_names(gm))]
+    axes = {n: size for n, size, p in zip(names, gm.grid, parallel, strict=True) if p}
     mesh = plgpu.Mesh(grid=tuple(axes.values()), grid_names=tuple(axes))
     avals = [plgpu.GMEM(bm.array_aval.shape, bm.array_aval.dtype).get_ref_aval() for bm in gm.block_mappings]
     with jaxver.named_axes(axes):
-        jaxpr, consts = jaxver.trace(_launch(gm, body, compiler, [s in ("", "parallel") for s in semantics], tuple(axes)), avals, "kernel")
+        jaxpr, consts = jaxver.trace(_launch(gm, body, compiler, parallel, tuple(axes)), avals, "kernel")
     if consts:
         raise Unsupported("a kernel of blocks on Mosaic GPU that closes over arrays")
     jaxpr = _named(jaxpr, body, len(avals))
@@ -49,6 +50,11 @@ def as_kernel(params: Mapping[str, Any], semantics: Sequence[str]) -> dict[str, 
     return {"jaxprs": (jaxpr,), "meshes": (mesh,), "compiler_params": compiler, "name": params.get("name"), "external_meshes": (),
             "input_output_aliases": dict(params.get("input_output_aliases") or ()), "out_avals": params["out_avals"], "cost_estimate": None,
             "debug": False, "interpret": False, "metadata": None}
+
+
+def user_axes(gm: Any, of_grid: Sequence[Any]) -> list[Any]:
+    """What program_id and num_programs count: those that vmap added are none of the kernel's."""
+    return [x for i, x in enumerate(of_grid) if i not in gm.vmapped_dims]
 
 
 def _named(jaxpr: Any, body: Any, operands: int) -> Any:
@@ -82,7 +88,7 @@ def _launch(gm: Any, body: Any, compiler: Any, parallel: Sequence[bool], names: 
 
         def in_scratch(*scratch_refs: Any) -> None:
             specs = [_spec(bm, point) for bm in gm.block_mappings]
-            plgpu.emit_pipeline(lambda at, *blocks: _call(body, [*blocks, *scratch_refs], point(at)), grid=steps,
+            plgpu.emit_pipeline(lambda at, *blocks: _call(body, [*blocks, *scratch_refs], user_axes(gm, point(at))), grid=steps,
                                 in_specs=specs[: gm.num_inputs], out_specs=specs[gm.num_inputs :],
                                 max_concurrent_steps=getattr(compiler, "max_concurrent_steps", 1))(*refs)
 

@@ -126,6 +126,15 @@ def trace(function: Any, avals: Sequence[Any], name: str) -> tuple[Any, tuple[An
     return jaxpr, tuple(consts)
 
 
+def grid_names(grid_mapping: Any) -> list[Any]:
+    """Of each axis of the grid; None: it has none, as those that vmap adds."""
+    names, count = grid_mapping.grid_names, len(grid_mapping.grid)
+    if names is None or len(names) == count:
+        return [None] * count if names is None else list(names)
+    mapped, rest = set(grid_mapping.vmapped_dims), iter(names)
+    return [None if i in mapped else next(rest) for i in range(count)]
+
+
 def named_axes(sizes: Mapping[Any, int]) -> Any:
     """A context in which functions are traced that know these axes."""
     return core.extend_axis_env_nd(list(sizes.items()))

@@ -172,7 +172,7 @@ def _semantics(compiler_params: Any, grid_mapping: Any) -> list[str]:
 
 
 def _grid(cx: ModuleContext, grid_mapping: Any, compiler_params: Any) -> tuple[list[str], int]:
-    names = grid_mapping.grid_names or (None,) * len(grid_mapping.grid)
+    names = jaxver.grid_names(grid_mapping)
     semantics = _semantics(compiler_params, grid_mapping)
     lines, dynamic = [], 0
     for i, (size, name) in enumerate(zip(grid_mapping.grid, names)):
@@ -315,7 +315,8 @@ def pallas_call(params: Mapping[str, Any], settings: Settings = Settings()) -> C
     machine = choose_machine(compiler_params, [params.get("mesh")], settings.machine)
     if machine == "mosaic_gpu" and params.get("mesh") is None:
         gm = params["grid_mapping"]
-        return _launch_of_meshes(gpu_blocks.as_kernel(params, _semantics(compiler_params, gm)), gm.num_inputs, settings, tuple(gm.grid))
+        return _launch_of_meshes(gpu_blocks.as_kernel(params, _semantics(compiler_params, gm)), gm.num_inputs, settings,
+                                 tuple(gpu_blocks.user_axes(gm, gm.grid)))
     return _with_constants(lambda: _context(machine, jaxpr.debug_info, settings), lambda cx: _pallas_call(cx, params))
 
 
