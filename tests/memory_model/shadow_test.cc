@@ -170,6 +170,58 @@ TEST(Order, ProductsComeBehindCopiesAndProductsIntoTheSameSums) {
       }
 }
 
+// Two writes may leave the same bytes: both are remembered until it is known that they do not.
+TEST(Races, PairsOfWritesAreToldApart) {
+  Order order;
+  Races races({INT64_MAX, false, true});
+  const auto sites = [&] {
+    std::vector<std::pair<int, int>> r;
+    for (const auto& [race, earlier] : races.writes()) r.emplace_back(race.earlier.site, race.later.site);
+    return r;
+  };
+  using Sites = std::vector<std::pair<int, int>>;
+  races.access(order, element(0, true, 1));
+  EXPECT_TRUE(races.writes().empty());
+  races.access(order, element(1, true, 2));
+  EXPECT_EQ(sites(), (Sites{{1, 2}}));
+  EXPECT_EQ(races.writes()[0].second, 0);
+  races.access(order, element(1, true, 3));  // behind its own write, not behind the other one
+  EXPECT_EQ(sites(), (Sites{{1, 3}}));
+  order.signal(1, 0, 1);
+  order.take(2, 0, 1);
+  races.access(order, element(2, true, 4));
+  EXPECT_EQ(sites(), (Sites{{1, 4}}));
+  EXPECT_TRUE(races.found().empty());
+  order.signal(2, 1, 1);
+  order.take(3, 1, 1);
+  races.access(order, element(3, false, 5));  // knows of all but the first
+  ASSERT_EQ(races.found().size(), 1u);
+  EXPECT_EQ(races.found()[0].earlier.site, 1);
+  EXPECT_TRUE(races.writes().empty());
+  Access atomic = element(3, true, 6);
+  atomic.atomic = true;
+  races.access(order, atomic);
+  ASSERT_EQ(races.found().size(), 2u);
+  EXPECT_EQ(races.found()[1].earlier.site, 1);
+  order.signal(0, 2, 1);
+  order.take(3, 2, 1);
+  races.access(order, element(3, true, 7));  // knows of all
+  EXPECT_TRUE(races.writes().empty());
+  EXPECT_EQ(races.found().size(), 2u);
+
+  races.access(order, element(0, true, 8, 4));
+  races.access(order, element(1, true, 9, 4));
+  ASSERT_EQ(sites(), (Sites{{8, 9}}));
+  const Race differ = races.writes()[0].first;
+  EXPECT_FALSE(races.told(differ));
+  EXPECT_TRUE(races.differ(differ));
+  EXPECT_TRUE(races.told(differ));
+  EXPECT_FALSE(races.differ(differ));
+  EXPECT_EQ(races.found().size(), 3u);
+  races.access(order, element(0, true, 8, 4));  // told of
+  EXPECT_TRUE(races.writes().empty());
+}
+
 TEST(Races, AtomicsDoNotRaceWithEachOther) {
   Order order;
   Races races;

@@ -219,6 +219,7 @@ def on_cores(body, **options):
 def cores_race():
     def kernel(x_hbm, o_hbm, row):
         pltpu.sync_copy(x_hbm, row)
+        row[...] += jax.lax.axis_index("core")
         pltpu.sync_copy(row, o_hbm)  # here
 
     return on_cores(kernel, scratch_types=[pltpu.VMEM((32, 128), jnp.float32)])

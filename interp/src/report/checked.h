@@ -3,11 +3,13 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "byte_places.h"
 #include "definedness_detector.h"
 #include "instances.h"
 #include "pallasim/memory/shadow/claims.h"
@@ -45,8 +47,9 @@ class ClaimDetector : public Detector {
  public:
   ClaimDetector(const Plan&, const Options&, Instances&);
   bool empty() const { return axes_.empty(); }
-  uint32_t wants() const override { return kPoint; }
+  uint32_t wants() const override { return kPoint | (programs_ ? kStep | kTouching : 0); }
   void on_point(const PointEvent&) override;
+  void on_step(const StepEvent&) override;
   void see(Seen&) override;
   bool sees_places() const override { return true; }
   void finish(std::vector<ir::Diagnostic>&) override;
@@ -62,8 +65,17 @@ class ClaimDetector : public Detector {
     int says = 0;              // how much of it the report says
     ir::Diagnostic found;
     std::string late;  // told by starts_late: what sets it
+    bool is_of(const SharedRef& s) const { return name == s.name && axes == s.axes; }
   };
-  void note(Execution&, const Access&, const memory::shadow::Shared&, int64_t unit, const std::string& name, bool kept);
+  struct Writes {  // that are about to be done, to what another unit wrote
+    SharedRef found;
+    BytePlaces place;
+    std::vector<std::byte> before;
+  };
+  std::optional<SharedRef> note(Execution&, const Access&, const memory::shadow::Shared&, int64_t unit,
+                                const std::string& name, bool kept) const;
+  static void keep(std::vector<SharedRef>*, SharedRef);
+  void compare();
   std::vector<size_t> differing(const Execution&, int64_t unit, int64_t other) const;
   std::string coordinates(const Execution&, int64_t unit) const;
   ir::Diagnostic report(const std::vector<SharedRef*>&) const;
@@ -72,7 +84,8 @@ class ClaimDetector : public Detector {
   bool programs_;
   std::vector<size_t> axes_;
   memory::shadow::Claims claims_;
-  std::vector<SharedRef> shared_;
+  std::vector<SharedRef> shared_, same_;  // same_: two units wrote the same bytes
+  std::vector<Writes> writes_;
   std::vector<int64_t> units_;  // of each thread: the coordinates on the parallel axes of its grid point, row-major
 };
 

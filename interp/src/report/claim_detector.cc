@@ -12,7 +12,7 @@
 namespace pallasim::interp {
 
 ClaimDetector::ClaimDetector(const Plan& plan, const Options& o, Instances& instances)
-    : plan_(plan), instances_(instances), programs_(!plan.first().model->in_order()), claims_(o.max_memory) {
+    : plan_(plan), instances_(instances), programs_(!plan.first().model->in_order()), claims_(o.max_memory, programs_) {
   for (size_t g = 0; g < plan.module.grid.size(); ++g)
     if (programs_ ? !plan.programs_meet() : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
@@ -37,9 +37,18 @@ void ClaimDetector::see(Seen& seen) {
   const int64_t unit = thread < units_.size() ? units_[thread] : 0;
   const size_t before = claims_.found().size();
   const bool fits = claims_.access(unit, seen.shadow(), !operand);
-  const std::string name =
-      before < claims_.found().size() || !fits ? allocation_name(plan_, a.buffer, a.offset) : std::string();
-  for (size_t i = before; i < claims_.found().size(); ++i) note(ex(), a, claims_.found()[i], unit, name, !operand);
+  if (before == claims_.found().size() && claims_.writes().empty() && fits) return;
+  const std::string name = allocation_name(plan_, a.buffer, a.offset);
+  for (size_t i = before; i < claims_.found().size(); ++i)
+    if (std::optional<SharedRef> s = note(ex(), a, claims_.found()[i], unit, name, !operand))
+      keep(&shared_, std::move(*s));
+  for (const memory::shadow::Shared& s : claims_.writes()) {
+    std::optional<SharedRef> found = note(ex(), a, s, unit, name, false);
+    if (!found) continue;
+    BytePlaces place(a.owner < 0 ? a.thread : a.owner, a.buffer, seen.shadow(), s.bytes);
+    std::vector<std::byte> bytes = place.read(ex());
+    writes_.push_back({std::move(*found), std::move(place), std::move(bytes)});
+  }
   if (!fits) too_much_remembered(ex(), name, claims_.limit()->bytes);
 }
 
@@ -66,18 +75,41 @@ std::string ClaimDetector::coordinates(const Execution& ex, int64_t unit) const 
   return r;
 }
 
-void ClaimDetector::note(Execution& ex, const Access& a, const memory::shadow::Shared& found, int64_t unit,
-                         const std::string& name, bool kept) {
+void ClaimDetector::on_step(const StepEvent&) {
+  if (!writes_.empty()) compare();
+}
+
+// Steps that were about to run have run. Programs that write what is there already share it without harm.
+void ClaimDetector::compare() {
+  for (Writes& w : writes_) {
+    if (w.place.read(ex()) != w.before) keep(&shared_, std::move(w.found));
+    else keep(&same_, std::move(w.found));
+  }
+  writes_.clear();
+}
+
+// Into the place of what says less of the same.
+void ClaimDetector::keep(std::vector<SharedRef>* all, SharedRef now) {
+  const auto told = std::find_if(all->begin(), all->end(), [&](const SharedRef& s) { return s.is_of(now); });
+  if (told == all->end()) all->push_back(std::move(now));
+  else if (told->says < now.says) *told = std::move(now);
+}
+
+// Nothing: as much was told of the ref before.
+std::optional<ClaimDetector::SharedRef> ClaimDetector::note(Execution& ex, const Access& a,
+                                                            const memory::shadow::Shared& found, int64_t unit,
+                                                            const std::string& name, bool kept) const {
   std::vector<size_t> axes = programs_ ? axes_ : differing(ex, found.earlier.unit, unit);
   const bool carries = kept || found.carries;
   const int says = carries ? 2 : !a.write && found.earlier_wrote ? 1 : 0;
-  const auto told = std::find_if(shared_.begin(), shared_.end(),
-                                 [&](const SharedRef& s) { return s.name == name && s.axes == axes; });
+  SharedRef now{name, std::move(axes), carries, says, {"PS-PAR-002", ""}, {}};
+  const auto told = std::find_if(shared_.begin(), shared_.end(), [&](const SharedRef& s) { return s.is_of(now); });
   // A read of what another point left there says more than one where another point wrote, and that more than two
   // writes, which other orders of the grid show first.
-  if (told != shared_.end() && told->says >= says) return;
-  ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.loc,
-                                   programs_ ? ir::Code("PS-PAR-002") : ir::Code("PS-PAR-001"), "");
+  if (told != shared_.end() && told->says >= says) return {};
+  ir::Diagnostic& d = now.found;
+  d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.loc,
+                    programs_ ? ir::Code("PS-PAR-002") : ir::Code("PS-PAR-001"), "");
   d.site.what = fmt::format("{} is {} here", name, a.write ? "written" : "read");
   const std::string_view did = found.earlier_wrote ? "written" : "read";
   d.numbers.push_back(fmt::format("{} before by the {} with {}", did, programs_ ? "program" : "grid points",
@@ -87,9 +119,7 @@ void ClaimDetector::note(Execution& ex, const Access& a, const memory::shadow::S
   ir::Site side = ir::site_of(*ex.locs, instances_.line(plan_, found.earlier.site).loc);
   side.what = fmt::format("and {} before here", did);
   d.also.push_back(std::move(side));
-  SharedRef now{name, std::move(axes), carries, says, std::move(d), {}};
-  if (told == shared_.end()) shared_.push_back(std::move(now));
-  else *told = std::move(now);
+  return now;
 }
 
 void ClaimDetector::starts_late(const ir::Diagnostic& read, const std::string& name, std::string sets) {
@@ -131,6 +161,7 @@ std::string semantics_text(const Plan& p, const std::vector<size_t>& wrong) {
 
 // Of one axis, or of those that are wrong together, one report: of what differs on more axes a part is to blame.
 void ClaimDetector::finish(std::vector<ir::Diagnostic>& out) {
+  compare();
   std::stable_sort(shared_.begin(), shared_.end(),
                    [](const SharedRef& a, const SharedRef& b) { return a.axes.size() < b.axes.size(); });
   std::vector<std::vector<SharedRef*>> groups;
@@ -143,6 +174,11 @@ void ClaimDetector::finish(std::vector<ir::Diagnostic>& out) {
     else group->push_back(&s);
   }
   for (const auto& group : groups) out.push_back(report(group));
+  std::vector<SharedRef*> same;
+  for (SharedRef& s : same_)
+    if (std::none_of(shared_.begin(), shared_.end(), [&](const SharedRef& d) { return d.name == s.name; }))
+      same.push_back(&s);
+  if (!same.empty()) out.push_back(the_same(report(same)));
 }
 
 ir::Diagnostic ClaimDetector::report(const std::vector<SharedRef*>& group) const {

@@ -40,7 +40,7 @@ RaceDetector::RaceDetector(const Plan& plan, size_t devices, const Options& o, I
     : plan_(plan),
       active_(static_cast<size_t>(plan.threads.count) * devices > 1),
       instances_(instances),
-      races_({o.max_memory, false}) {
+      races_({o.max_memory, false, true}) {
   for (const auto& b : plan.bodies)
     if (b->max_children > 0) active_ = reached_ = true;  // they use their parent's memory
   programs_ = plan.programs_meet();
@@ -68,7 +68,7 @@ void RaceDetector::see(Seen& seen) {
   const Step& step = this->step(a.step);
   if (is_operations(step, a.thread, a.buffer, a.offset)) return;  // its sides are actors of their own
   if (plan_.memory.is_private(a.buffer) && !reached_) return;
-  look(ex(), seen.shadow(), {a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset});
+  look(ex(), seen.shadow(), {a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset}, -1);
   if (programs_ && a.atomic && a.write) meet_at(seen, step);
 }
 
@@ -148,7 +148,7 @@ void RaceDetector::issued(const memory::AsyncOperation& op) {
     if (of.empty()) return;
     instances_.side(ex, op, of, write, write ? who.writes : who.reads);
     of.access.proxy = memory::row(op.kind).asynchronous_proxy && in_shared_memory(p.buffer, p.offset);
-    look(ex, of.access, {op.thread, ex.thread_of(p), p.buffer, of.access.offset});
+    look(ex, of.access, {op.thread, ex.thread_of(p), p.buffer, of.access.offset}, op.id);
   };
   for (const memory::Side& side : op.writes) check_begun(ex, op, side, who.writes);
   for (const memory::Side& side : op.reads) tell(side, false);
@@ -165,6 +165,7 @@ void RaceDetector::moved(const memory::AsyncOperation& op) {
   for (const memory::Completion& c : op.after_read) release(who.reads, c);
   for (const memory::Completion& c : op.after_write) release(who.writes, c);
   if (it != issued_.end()) issued_.erase(it);
+  operation_moved(op.id);
 }
 
 // Memory is given out again: what was done to it before is another buffer's story.
@@ -178,11 +179,13 @@ void RaceDetector::on_memory(const MemoryEvent& e) {
   races_.fresh(instances_.of(ex(), e.thread, e.buffer), e.offset, e.offset + e.bytes);
 }
 
-void RaceDetector::look(Execution& ex, const shadow::Access& a, const Where& w) {
+void RaceDetector::look(Execution& ex, const shadow::Access& a, const Where& w, int64_t operation) {
   if (races_.limit()) return;
   const size_t before = races_.found().size();
   const bool fits = races_.access(order_, a);
-  for (size_t i = before; i < races_.found().size(); ++i) report(ex, races_.found()[i], w);
+  for (size_t i = before; i < races_.found().size(); ++i)
+    if (std::optional<Meeting> m = report(ex, races_.found()[i], w)) findings_.push_back(std::move(*m));
+  for (const auto& [race, earlier] : races_.writes()) compare(race, earlier, a, w, operation);
   if (!fits) too_much_remembered(ex, "accesses of several threads", races_.limit()->bytes);
   note_visit(a, w);
   note_remote(a, w);
@@ -240,14 +243,14 @@ std::string RaceDetector::deed(const Execution& ex, const shadow::Party& p) cons
   return fmt::format("{} {}", alone_ ? "the kernel" : name_of(ex.threads[static_cast<size_t>(p.thread)]), does);
 }
 
-void RaceDetector::report(Execution& ex, shadow::Race r, const Where& w) {
+std::optional<Meeting> RaceDetector::report(Execution& ex, shadow::Race r, const Where& w) const {
   const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
   const auto step_of = [&](const shadow::Party& p) { return instances_.line(plan_, p.site).step; };
   r.later.thread = w.thread;
   const bool products = multiplies(*step_of(r.later)) || multiplies(*step_of(r.earlier));
   const bool unordered = r.kind == shadow::Race::Kind::Unordered;
   const bool trips = unordered && !r.earlier.asynchronous && !r.later.asynchronous && r.earlier.thread == w.thread;
-  if (alone_ && unordered && !products && !trips) return;
+  if (alone_ && unordered && !products && !trips) return {};
   std::string name = allocation_name(plan_, w.buffer, w.offset);
   if (name.empty()) name = plan_.memory.is_private(w.buffer) ? "memory" : "an allocation";
   const std::string ref = name;
@@ -255,7 +258,7 @@ void RaceDetector::report(Execution& ex, shadow::Race r, const Where& w) {
   if (r.kind == shadow::Race::Kind::Unfenced) return unfenced(thread(w.thread), r, name, ref);
   if (trips && !products) {
     const std::optional<std::string> of = ref_of(thread(w.owner), w, name);
-    return of ? between_trips(thread(w.thread), r, *of) : void();
+    return of ? std::optional(between_trips(thread(w.thread), r, *of)) : std::nullopt;
   }
   const ir::Site now = ir::site_of(*ex.locs, instances_.line(plan_, r.later.site).loc);
   ir::Site side = ir::site_of(*ex.locs, instances_.line(plan_, r.earlier.site).loc);
@@ -295,10 +298,10 @@ void RaceDetector::report(Execution& ex, shadow::Race r, const Where& w) {
   else
     d.hint = "let one signal a semaphore of the other behind its access, and the other wait; " +
              remedy(ex, thread(w.thread), thread(r.earlier.thread));
-  add(std::move(d), r, ref);
+  return meeting(std::move(d), r, ref);
 }
 
-void RaceDetector::add(ir::Diagnostic d, const shadow::Race& r, const std::string& ref) {
+Meeting RaceDetector::meeting(ir::Diagnostic d, const shadow::Race& r, const std::string& ref) const {
   d.about.push_back(about_ref(ref));
   std::vector<std::string> keys{std::string(d.code.text()) + about_ref(ref)};
   for (const shadow::Party* p : {&r.earlier, &r.later}) {
@@ -311,7 +314,7 @@ void RaceDetector::add(ir::Diagnostic d, const shadow::Race& r, const std::strin
   if (!r.earlier.asynchronous && !r.later.asynchronous)
     keys.push_back(fmt::format("{} threads {} {}", d.code.text(), std::min(r.earlier.thread, r.later.thread),
                                std::max(r.earlier.thread, r.later.thread)));
-  findings_.push_back({std::move(d), std::move(keys)});
+  return {std::move(d), std::move(keys)};
 }
 
 // The name of the ref that the memory is of; between scopes and blocks a thread's memory holds values of the
@@ -334,7 +337,7 @@ std::optional<std::string> RaceDetector::ref_of(const Thread& owner, const Where
 }
 
 // Of one thread, in two trips of a parallel_loop. What is no ref is the compiler's.
-void RaceDetector::between_trips(const Thread& t, const shadow::Race& r, const std::string& name) {
+Meeting RaceDetector::between_trips(const Thread& t, const shadow::Race& r, const std::string& name) const {
   const ir::LocId loc = instances_.line(plan_, r.later.site).loc;
   ir::Site side = ir::site_of(*t.exec->locs, instances_.line(plan_, r.earlier.site).loc);
   const auto does = [](const shadow::Party& p) { return p.write ? "writes" : "reads"; };
@@ -346,11 +349,12 @@ void RaceDetector::between_trips(const Thread& t, const shadow::Race& r, const s
   d.also.push_back(std::move(side));
   d.numbers.push_back("trips of a parallel_loop have no order among each other: a chip overlaps them as it likes");
   d.hint = "give every trip memory of its own, carry the value, or write the loop as pl.loop";
-  add(std::move(d), r, name);
+  return meeting(std::move(d), r, name);
 }
 
 // Ordered, but written by ordinary stores, which copies and products see behind a fence alone.
-void RaceDetector::unfenced(const Thread& t, const shadow::Race& r, const std::string& name, const std::string& ref) {
+Meeting RaceDetector::unfenced(const Thread& t, const shadow::Race& r, const std::string& name,
+                               const std::string& ref) const {
   const auto [step, loc] = instances_.line(plan_, r.later.site);
   const char* const by = step->kind == Kind::wgmma         ? "wgmma"
                          : step->kind == Kind::tcgen05_mma ? "tcgen05_mma"
@@ -364,14 +368,23 @@ void RaceDetector::unfenced(const Thread& t, const shadow::Race& r, const std::s
   d.numbers.push_back(
       "no fence lies between the two: copies and products reach shared memory by the asynchronous proxy");
   d.hint = "plgpu.commit_smem() behind the stores makes them visible to what is issued then";
-  add(std::move(d), r, ref);
+  return meeting(std::move(d), r, ref);
 }
 
 ir::Diagnostic RaceDetector::found(size_t n) const { return joined({findings_[n]}).front(); }
 
+void RaceDetector::on_step(const StepEvent&) {
+  if (!meets_.empty()) atomics_done();
+  if (!writes_.empty()) steps_done();
+}
+
 void RaceDetector::finish(std::vector<ir::Diagnostic>& out) {
   check_ends();
   check_left();
+  steps_done();
+  for (Writes& w : writes_)  // one of them never came
+    if (races_.differ(w.race)) findings_.push_back(std::move(*w.found));
+  for (Meeting& note : notes()) findings_.push_back(std::move(note));
   for (ir::Diagnostic& d : joined(std::move(findings_))) out.push_back(std::move(d));
 }
 

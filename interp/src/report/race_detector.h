@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 
+#include "byte_places.h"
 #include "instances.h"
 #include "race_words.h"
 
@@ -20,9 +21,7 @@ class RaceDetector : public Detector {
   // `devices`: of the launch.
   RaceDetector(const Plan&, size_t devices, const Options&, Instances&);
   bool empty() const { return !active_; }
-  uint32_t wants() const override {
-    return kLaunch | kOperation | kSync | kMemory | (programs_ ? kStep | kTouching : 0);
-  }
+  uint32_t wants() const override { return kLaunch | kOperation | kSync | kMemory | kStep | kTouching; }
   void on_launch(const LaunchEvent&) override;
   void see(Seen&) override;
   bool sees_places() const override { return true; }
@@ -47,12 +46,21 @@ class RaceDetector : public Detector {
   void issued(const memory::AsyncOperation&);
   void moved(const memory::AsyncOperation&);
   bool is_operations(const Step&, int32_t thread, uint32_t buffer, int64_t offset) const;
-  void look(Execution&, const memory::shadow::Access&, const Where&);
+  // `operation`: that accesses; -1: a step.
+  void look(Execution&, const memory::shadow::Access&, const Where&, int64_t operation);
   // An atomic operation of a program acquires what those before it released at its elements (race_programs.cc).
   void meet_at(Seen&, const Step&);
-  void report(Execution&, memory::shadow::Race, const Where&);
+  void atomics_done();
+  // Two writes that nothing orders are no race as long as they leave the same bytes (race_writes.cc).
+  void compare(const memory::shadow::Race&, memory::shadow::Actor earlier, const memory::shadow::Access&, const Where&,
+               int64_t operation);
+  void steps_done();
+  void operation_moved(int64_t id);
+  // As it is told of; none: it is told of elsewhere, or is the compiler's business.
+  std::optional<Meeting> report(Execution&, memory::shadow::Race, const Where&) const;
   std::string deed(const Execution&, const memory::shadow::Party&) const;
-  void add(ir::Diagnostic, const memory::shadow::Race&, const std::string& ref);
+  Meeting meeting(ir::Diagnostic, const memory::shadow::Race&, const std::string& ref) const;
+  std::vector<Meeting> notes() const;
   // PS-RACE-002, once per step: a copy into memory of a device of which the issuer does not know that it began.
   void check_begun(Execution&, const memory::AsyncOperation&, const memory::Side&, memory::shadow::Actor);
   // Shared memory goes with its block of threads: accesses of others that its end does not wait for (race_ends.cc).
@@ -77,8 +85,8 @@ class RaceDetector : public Detector {
   // (race_phases.cc).
   void check_phase(int64_t barrier);
   void note_barrier_semaphore(const SyncEvent&);
-  void unfenced(const Thread&, const memory::shadow::Race&, const std::string& name, const std::string& ref);
-  void between_trips(const Thread&, const memory::shadow::Race&, const std::string& name);
+  Meeting unfenced(const Thread&, const memory::shadow::Race&, const std::string& name, const std::string& ref) const;
+  Meeting between_trips(const Thread&, const memory::shadow::Race&, const std::string& name) const;
   bool in_shared_memory(uint32_t buffer, int64_t offset) const;
   std::optional<std::string> ref_of(const Thread& owner, const Where&, const std::string& name) const;
   const Plan& plan_;
@@ -99,18 +107,10 @@ class RaceDetector : public Detector {
   };
   memory::shadow::InstanceRegions<Met> met_;
   struct Meets {  // an atomic operation that is about to be done
-    int32_t thread, instance;
-    uint32_t buffer;
+    int32_t instance;
     int element_bytes;
-    memory::shadow::Box box;
-    std::vector<int64_t> places;    // where the box lies; none: where it says
-    std::vector<std::byte> before;  // its elements
-    template <typename F>
-    void for_rows(const F& f) const {
-      if (places.empty()) return box.for_rows(f);
-      memory::shadow::Box b = box;
-      for (const int64_t place : places) b.offset = place, b.for_rows(f);
-    }
+    BytePlaces place;
+    std::vector<std::byte> before;                                  // its elements
     std::shared_ptr<const memory::shadow::Order::Knowledge> knows;  // before it
   };
   std::vector<Meets> meets_;
@@ -131,6 +131,18 @@ class RaceDetector : public Detector {
   std::map<int32_t, CopyWay> copies_;  // by step: its last one
   std::map<int32_t, memory::AsyncKind> kinds_;
   std::vector<Meeting> findings_;
+  struct Writes {  // until both have been done
+    memory::shadow::Race race;
+    std::optional<Meeting> found;
+    BytePlaces place;
+    std::vector<int64_t> earlier;  // operations that are to move their bytes yet
+    int64_t operation;             // that is the later one; -1: the step that is about to run
+    bool later_done = false;
+    std::optional<std::vector<std::byte>> one;  // what the first of the two left
+  };
+  bool landed(Writes&);  // one of the two; true: so did the other one before
+  std::vector<Writes> writes_;
+  std::map<std::pair<int32_t, int32_t>, Meeting> same_;  // by sites: the same bytes so far
 };
 
 }  // namespace pallasim::interp

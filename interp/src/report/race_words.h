@@ -31,5 +31,7 @@ struct Meeting {
 // One report for those that share a key, directly or by others: the first one, with a line for each place of the
 // others.
 std::vector<ir::Diagnostic> joined(std::vector<Meeting>);
+// Of a race of two writes that left the same bytes whenever they met: a note.
+ir::Diagnostic the_same(ir::Diagnostic race);
 
 }  // namespace pallasim::interp

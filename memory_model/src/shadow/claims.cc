@@ -13,11 +13,15 @@ const Shared::Use* Claims::Users::not_of(int64_t unit) const {
 }
 
 void Claims::step(int64_t unit, const Access& a, bool kept, State& s, Range bytes) {
-  const Shared::Use* met = s.writers.not_of(unit);
-  bool wrote = met != nullptr;
+  const Shared::Use* met = nullptr;
+  bool wrote = false;
   const auto look = [&](const Users& users, bool write) {
     if (!met && (met = users.not_of(unit))) wrote = write;
   };
+  const bool overwrites = a.write && !a.atomic && !kept;
+  if (const Shared::Use* writer = s.writers.not_of(unit); writer && apart_ && overwrites)
+    writes_.push_back({*writer, {unit, a.site}, true, true, false, a.instance, bytes});
+  else look(s.writers, true);
   if (kept) {
     // What another unit wrote here before this one did is gone.
     if (a.write || met != &s.writers.last) met = nullptr;
@@ -35,6 +39,7 @@ void Claims::step(int64_t unit, const Access& a, bool kept, State& s, Range byte
 }
 
 bool Claims::access(int64_t unit, const Access& a, bool kept) {
+  writes_.clear();
   if (limit_) return false;
   regions_.visit(a.instance, a.box(), a.places, [&](State& s, Range bytes) { step(unit, a, kept, s, bytes); });
   if (memory() <= max_bytes_) return true;

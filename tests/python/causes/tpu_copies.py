@@ -154,10 +154,10 @@ def core_takes_a_block_of_the_other(fixed):
         def _(i):
             block = pl.ds(8 * jnp.minimum(2 * core + i, 3), 8)
             pltpu.sync_copy(x_hbm.at[block], row)
-            row[...] = row[...] + 1
+            row[...] = row[...] + 1 + core
             pltpu.sync_copy(row, o_hbm.at[block])  # CAUSE
 
-    return on_cores(kernel, (32, 128), [ROW]), X[:32] + 1
+    return on_cores(kernel, (32, 128), [ROW]), X[:32] + 1 + (jnp.arange(32)[:, None] >= 16)
 
 
 @bug("tpu-v5p", "PS-DEAD-001", words=("ready", "1 in all | signalled 1 | signalled once | 1 signal", "to reach 2 | wants 2 | waits for 2", "core 1 | thread 1"))

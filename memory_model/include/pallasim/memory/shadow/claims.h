@@ -29,7 +29,8 @@ struct Shared {
 
 class Claims {
  public:
-  explicit Claims(int64_t max_bytes = INT64_MAX) : max_bytes_(max_bytes) {}
+  // `apart`: two plain writes of units are in writes(), not in found(): they may leave the same bytes.
+  explicit Claims(int64_t max_bytes = INT64_MAX, bool apart = false) : max_bytes_(max_bytes), apart_(apart) {}
   // `unit`: coordinates on the axes of the claim, as one number from 0 on. `kept`: memory of which every worker has its
   // own, so that only a value which one unit finds and another one left there matters. Access::who and ::proxy are not
   // looked at. False: the limit is reached (see limit()); nothing is looked at from now on, and the caller says so.
@@ -37,6 +38,7 @@ class Claims {
   void fresh(int32_t instance, int64_t begin, int64_t end);
   // Once per instance and pair of sites, and once more where a value is carried.
   const std::vector<Shared>& found() const { return found_; }
+  const std::vector<Shared>& writes() const { return writes_; }  // of the last access
   const std::optional<Races::Limit>& limit() const { return limit_; }
   int64_t memory() const { return regions_.memory(); }
   bool operator==(const Claims&) const = default;
@@ -56,8 +58,9 @@ class Claims {
   };
   void step(int64_t unit, const Access&, bool kept, State&, Range);
   int64_t max_bytes_;
+  bool apart_;
   InstanceRegions<State> regions_;
-  std::vector<Shared> found_;
+  std::vector<Shared> found_, writes_;
   std::set<std::tuple<int32_t, int32_t, int32_t, bool>> told_;
   std::optional<Races::Limit> limit_;
 };

@@ -2,14 +2,17 @@
 // what was ordered only the last is remembered, so that an access to a box that was seen before costs the same however
 // long the run is, and allocates nothing (single elements, of up to 32 bytes, may allocate a node of a tree). Every
 // byte that has a race is found, and every pair that is reported is one; of the further pairs on such a byte some are
-// not told of.
+// not told of. Two plain writes need not be one, if they leave the same bytes: whoever can look at those may ask for
+// such pairs apart (Options::apart), and both writers are remembered, for who comes later.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <span>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "pallasim/memory/shadow/instance_regions.h"
@@ -62,6 +65,7 @@ class Races {
   struct Options {
     int64_t max_bytes = INT64_MAX;  // of what is remembered of accesses
     bool every = false;             // also races of a pair of sites that was told of already
+    bool apart = false;             // unordered pairs of plain writes are in writes(), not in found()
     bool operator==(const Options&) const = default;
   };
   // What did not fit.
@@ -75,6 +79,11 @@ class Races {
 
   // False: the limit is reached (see limit()); nothing is looked at from now on, and the caller says so.
   bool access(Order&, const Access&);
+  // Pairs of plain writes without an order that the last access met, each with the actor of the earlier one.
+  const std::vector<std::pair<Race, Actor>>& writes() const { return writes_; }
+  // Such a pair leaves different bytes: it is found, and false where that was told of its two sites before.
+  bool differ(const Race&);
+  bool told(const Race& r) const { return told_.count(key(r.kind, r.earlier.site, r.later.site)) != 0; }
   // Bytes [begin, end) of the instance are given out again: who touched them before touched something else.
   void fresh(int32_t instance, int64_t begin, int64_t end);
   void gone(int32_t instance) { regions_.gone(instance); }
@@ -92,11 +101,12 @@ class Races {
     int64_t since = 0;  // of reads and atomic accesses: stands for some of the actor's trips from this time on, too
     bool operator==(const Mark&) const = default;
   };
-  // The last plain write; reads and atomic accesses since then that are not ordered among each other, by actor.
+  // The last plain write; reads and other accesses since then that are not ordered among each other, by actor: others
+  // are atomic, or plain writes before the last one that it does not follow.
   struct State {
     Mark write;
-    std::vector<Mark> reads, atomics;
-    int64_t heap_bytes() const { return static_cast<int64_t>((reads.size() + atomics.size()) * sizeof(Mark)); }
+    std::vector<Mark> reads, others;
+    int64_t heap_bytes() const { return static_cast<int64_t>((reads.size() + others.size()) * sizeof(Mark)); }
     bool operator==(const State&) const = default;
   };
   struct Now;
@@ -104,11 +114,15 @@ class Races {
   void step(const Now&, State&, Range);
   void meet(const Now&, const Mark& earlier, Range);
   void insert(const Now&, std::vector<Mark>*);
+  void overwrite(const Now&, State&);
+  using Key = std::tuple<Race::Kind, int32_t, int32_t>;
+  static Key key(Race::Kind kind, int32_t a, int32_t b) { return {kind, std::min(a, b), std::max(a, b)}; }
 
   Options options_;
   InstanceRegions<State> regions_;
   std::vector<Race> found_;
-  std::set<std::tuple<Race::Kind, int32_t, int32_t>> told_;
+  std::vector<std::pair<Race, Actor>> writes_;
+  std::set<Key> told_;
   std::optional<Limit> limit_;
 };
 
