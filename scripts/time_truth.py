@@ -29,6 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
+from scipy.stats import spearmanr
 
 S = jax.ShapeDtypeStruct
 Row = tuple[str, dict[str, int], dict[str, Any], Callable[..., Any], tuple[Any, ...]]
@@ -300,11 +301,8 @@ def write(path: str, word: str, seconds: float, known: dict[str, Any], wanted: I
 
 # --- comparing ------------------------------------------------------------------------------------------------------
 def rank(a: list[float], b: list[float]) -> float:
-    """Spearman's, of lists of the same length without ties."""
-    def order(x: list[float]) -> Any:
-        return np.argsort(np.argsort(x)).astype(float)
-
-    return float(np.corrcoef(order(a), order(b))[0, 1]) if len(a) > 2 else float("nan")
+    """Spearman's, of three or more."""
+    return float(spearmanr(a, b).statistic) if len(a) > 2 else float("nan")
 
 
 def against(path: str, chip: str, word: str, dump: str, every: int, first: int, wanted: Iterator[Row]) -> None:

@@ -28,6 +28,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from scipy.stats import spearmanr
 
 import pallasim
 
@@ -148,11 +149,8 @@ def roofline(found: list[dict[str, Any]]) -> float:
 
 
 def rank(x: list[float], y: list[float]) -> float:
-    def ranks(v: list[float]) -> np.ndarray:
-        return np.array([np.mean([(b < a) + 0.5 * (b == a) for b in v]) for a in v])
-
-    p, q = ranks(x), ranks(y)
-    return float(np.corrcoef(p, q)[0, 1]) if len(x) > 1 and p.std() > 0 and q.std() > 0 else math.nan
+    """Spearman's; NaN where one side has one value alone."""
+    return float(spearmanr(x, y).statistic) if len(set(x)) > 1 and len(set(y)) > 1 else math.nan
 
 
 def percent(x: float) -> str:

@@ -191,8 +191,10 @@ TEST(Snapshot, MemoryThatComesToTheNextProgramHasChanged) {
     ex.start_programs();
     Snapshots snapshots(ex, &written);
     Scheduler scheduler(ex, options);
-    for (int steps = 1; scheduler.turn(1); ++steps)
-      if (steps % every == 0) ASSERT_TRUE(snapshots.holds(snapshots.take())) << every << ", " << steps;
+    for (int steps = 1; scheduler.turn(1); ++steps) {
+      if (steps % every != 0) continue;
+      ASSERT_TRUE(snapshots.holds(snapshots.take())) << every << ", " << steps;
+    }
     EXPECT_EQ(out, std::vector<int32_t>(40, 8));
   }
 }

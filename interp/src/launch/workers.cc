@@ -19,8 +19,6 @@ int default_workers() {
   return n;
 }
 
-namespace {
-
 // TBB orders its tasks after the thread that starts them and before its going on, but ThreadSanitizer does not see into
 // its library. This is the same order where it sees it; what hands a task to us is not looked at.
 class HandOver {
@@ -32,6 +30,8 @@ class HandOver {
   std::atomic<int> edge_{0};
 };
 #define PALLASIM_UNSEEN __attribute__((no_sanitize("thread")))
+
+namespace {
 
 void relax() {
 #if defined(__x86_64__)

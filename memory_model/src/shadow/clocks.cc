@@ -12,6 +12,14 @@ int64_t find(const std::vector<Epoch>& entries, Actor a) {
   return it != entries.end() && it->actor == a ? it->time : 0;
 }
 
+// Of sets of entries: the exclusive or of what each one is (the finalizer of splitmix64, Steele et al. 2014).
+uint64_t mix(Epoch e) {
+  uint64_t z = static_cast<uint64_t>(e.time) * 0x9e3779b97f4a7c15U + static_cast<uint32_t>(e.actor);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+  return z ^ (z >> 31);
+}
+
 std::vector<Epoch> merged(const std::vector<Epoch>& a, const std::vector<Epoch>& b) {
   std::vector<Epoch> r;
   r.reserve(a.size() + b.size());
@@ -36,10 +44,16 @@ int64_t Clock::at(Actor a) const {
 
 void Clock::raise(Epoch e) {
   if (at(e.actor) >= e.time) return;
+  set_own(e);
+  settle();
+}
+
+void Clock::set_own(Epoch e) {
+  if (const int64_t before = at(e.actor); before != 0) mixed_ ^= mix({e.actor, before});
+  mixed_ ^= mix(e);
   const auto it = std::lower_bound(own_.begin(), own_.end(), e.actor, by_actor);
   if (it != own_.end() && it->actor == e.actor) it->time = e.time;
   else own_.insert(it, e);
-  settle();
 }
 
 // Many entries of its own: they become a base that others can share.
@@ -57,21 +71,23 @@ void Clock::share() {
 
 Clock::Entries Clock::all() const { return base_ ? merged(*base_, own_) : own_; }
 
-bool Clock::covers(const Clock& o) const {
-  const auto known = [&](const Epoch& e) { return at(e.actor) >= e.time; };
-  if (!std::all_of(o.own_.begin(), o.own_.end(), known)) return false;
-  if (covers_base_of(o)) return true;
-  if (o.base_->size() > own_.size() + (base_ ? base_->size() : 0)) return false;
-  // Side by side: both are in the order of actors. Where the base is not enough, an own entry may be.
+bool Clock::covers(const Clock& o) const { return covers(o.own_) && (covers_base_of(o) || covers(*o.base_)); }
+
+bool Clock::covers(const Entries& entries) const {
+  constexpr size_t kFew = 8;
+  if (entries.size() < kFew)
+    return std::all_of(entries.begin(), entries.end(), [&](const Epoch& e) { return at(e.actor) >= e.time; });
+  if (entries.size() > own_.size() + (base_ ? base_->size() : 0)) return false;
+  // Side by side: all are in the order of actors. Where the base is not enough, an own entry may be.
   const Entries none;
   const Entries& base = base_ ? *base_ : none;
   auto b = base.begin();
   auto own = own_.begin();
-  for (const Epoch& e : *o.base_) {
+  for (const Epoch& e : entries) {
     while (b != base.end() && b->actor < e.actor) ++b;
+    if (b != base.end() && b->actor == e.actor && b->time >= e.time) continue;
     while (own != own_.end() && own->actor < e.actor) ++own;
-    const bool in_base = b != base.end() && b->actor == e.actor && b->time >= e.time;
-    if (!in_base && (own == own_.end() || own->actor != e.actor || own->time < e.time)) return false;
+    if (own == own_.end() || own->actor != e.actor || own->time < e.time) return false;
   }
   return true;
 }
@@ -85,27 +101,28 @@ void Clock::join(const Clock& o) {
   if (covers_base_of(o)) {
     if (o.own_.empty()) return;
     // Above one base, or one that the other does not have: an entry of ours below the base's would hide it.
-    for (const Epoch& e : o.own_) {
-      if (at(e.actor) >= e.time) continue;
-      const auto it = std::lower_bound(own_.begin(), own_.end(), e.actor, by_actor);
-      if (it != own_.end() && it->actor == e.actor) it->time = e.time;
-      else own_.insert(it, e);
-    }
+    for (const Epoch& e : o.own_)
+      if (at(e.actor) < e.time) set_own(e);
     return settle();
   }
+  if (mixed_ == o.mixed_ ? *this == o : covers(o)) return;
   if (o.covers(*this)) {
     *this = o;
-  } else if (!covers(o)) {
+  } else {
     base_ = std::make_shared<const Entries>(merged(all(), o.all()));
     covered_ = o.base_;
     own_.clear();
+    mixed_ = 0;
+    for (const Epoch& e : *base_) mixed_ ^= mix(e);
   }
 }
 
 size_t Clock::size() const { return all().size(); }
 
 // Own entries are later than the base's: above one base they are the same, or the clocks are not.
-bool Clock::operator==(const Clock& o) const { return base_ == o.base_ ? own_ == o.own_ : all() == o.all(); }
+bool Clock::operator==(const Clock& o) const {
+  return mixed_ == o.mixed_ && (base_ == o.base_ ? own_ == o.own_ : all() == o.all());
+}
 
 int64_t Clock::memory(std::unordered_set<const void*>* seen) const {
   int64_t n = static_cast<int64_t>(own_.capacity() * sizeof(Epoch));

@@ -1,7 +1,6 @@
 #include "pallasim/memory/shadow/races.h"
 
 #include <algorithm>
-#include <tuple>
 
 namespace pallasim::memory::shadow {
 
@@ -26,17 +25,18 @@ namespace {
 template <class Mark>
 auto place_of(std::vector<Mark>& marks, const Mark& m) {
   return std::lower_bound(marks.begin(), marks.end(), m, [](const Mark& a, const Mark& b) {
-    return std::tie(a.at.actor, a.write, a.atomic) < std::tie(b.at.actor, b.write, b.atomic);
+    return a.at.actor != b.at.actor ? a.at.actor < b.at.actor : a.write < b.write;
   });
 }
 
 template <class Mark>
 bool same_place(const Mark& a, const Mark& b) {
-  return a.at.actor == b.at.actor && a.write == b.write && a.atomic == b.atomic;
+  return a.at.actor == b.at.actor && a.write == b.write;
 }
 
 template <class Mark>
 bool has(const std::vector<Mark>& marks, const Mark& m) {
+  if (marks.empty() || marks.back().at.actor < m.at.actor) return false;
   const auto it = place_of(const_cast<std::vector<Mark>&>(marks), m);
   return it != marks.end() && it->at == m.at && same_place(*it, m) && it->adds <= m.adds;
 }
@@ -47,8 +47,8 @@ bool has(const std::vector<Mark>& marks, const Mark& m) {
 // has looked at that mark.
 bool Races::known(const State& s, const Mark& m) const {
   const bool wrote = s.write.at == m.at && s.write.adds <= m.adds;
-  if (m.write && !m.atomic) return wrote && s.reads.empty() && s.others.empty();
-  return wrote || has(m.atomic ? s.others : s.reads, m);
+  if (m.write && !m.atomic) return wrote && s.writes.empty() && s.reads.empty() && s.atomics.empty();
+  return wrote || has(m.atomic ? s.atomics : s.reads, m);
 }
 
 void Races::meet(const Now& now, const Mark& earlier, Range bytes) {
@@ -90,9 +90,7 @@ void Races::insert(const Now& now, std::vector<Mark>* marks) {
     return;
   }
   if (const size_t n = marks->size(); n > 0 && (n & (n - 1)) == 0) {
-    std::erase_if(*marks, [&](const Mark& m) {
-      return m.atomic == now.mark.atomic && (now.mark.write || !m.write) && now.sees(m);
-    });
+    std::erase_if(*marks, [&](const Mark& m) { return (now.mark.write || !m.write) && now.sees(m); });
     it = place_of(*marks, now.mark);
   }
   marks->insert(it, now.mark);
@@ -101,29 +99,32 @@ void Races::insert(const Now& now, std::vector<Mark>* marks) {
 // Earlier writes that this one does not follow are remembered beside it, if they may have left the same bytes.
 void Races::overwrite(const Now& now, State& s) {
   const Mark& m = now.mark;
-  std::erase_if(s.others, [&](const Mark& o) { return o.atomic || now.follows(o); });
+  std::erase_if(s.writes, [&](const Mark& w) { return now.follows(w); });
   if (options_.apart && s.write.at.time != 0 && !now.follows(s.write) &&
       told_.count(key(Race::Kind::Unordered, s.write.site, m.site)) == 0) {
-    const auto it = place_of(s.others, s.write);
-    if (it == s.others.end() || !same_place(*it, s.write)) s.others.insert(it, s.write);
+    const auto it = place_of(s.writes, s.write);
+    if (it == s.writes.end() || !same_place(*it, s.write)) s.writes.insert(it, s.write);
     else s.write.since = std::min(s.write.since, it->since), *it = s.write;
   }
   const bool added = m.adds && (s.write.at != m.at || s.write.adds);
   s.write = m;
   s.write.adds = added;
   s.reads.clear();
+  s.atomics.clear();
 }
 
 void Races::step(const Now& now, State& s, Range bytes) {
   const Mark& m = now.mark;
   if (known(s, m)) return;
   meet(now, s.write, bytes);
+  for (const Mark& w : s.writes) meet(now, w, bytes);
   if (m.write)
     for (const Mark& r : s.reads) meet(now, r, bytes);
-  for (const Mark& o : s.others)
-    if ((m.write || o.write) && !(m.atomic && o.atomic)) meet(now, o, bytes);
+  if (!m.atomic)
+    for (const Mark& a : s.atomics)
+      if (m.write || a.write) meet(now, a, bytes);
   if (m.write && !m.atomic) overwrite(now, s);
-  else insert(now, m.atomic ? &s.others : &s.reads);
+  else insert(now, m.atomic ? &s.atomics : &s.reads);
 }
 
 bool Races::access(Order& order, const Access& a) {

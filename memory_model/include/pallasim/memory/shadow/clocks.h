@@ -44,12 +44,15 @@ class Clock {
  private:
   using Entries = std::vector<Epoch>;  // by actor
   Entries all() const;
+  void set_own(Epoch);  // later than what is known
   bool covers(const Clock&) const;
+  bool covers(const Entries&) const;
   bool covers_base_of(const Clock&) const;
   void settle();
   std::shared_ptr<const Entries> base_;
   std::weak_ptr<const Entries> covered_;  // one of before, which is known as a whole
   Entries own_;                           // where it differs from the base
+  uint64_t mixed_ = 0;                    // of all entries; equal clocks have the same
 };
 
 }  // namespace pallasim::memory::shadow

@@ -101,12 +101,14 @@ class Races {
     int64_t since = 0;  // of reads and atomic accesses: stands for some of the actor's trips from this time on, too
     bool operator==(const Mark&) const = default;
   };
-  // The last plain write; reads and other accesses since then that are not ordered among each other, by actor: others
-  // are atomic, or plain writes before the last one that it does not follow.
+  // The last plain write, and those before it that it does not follow; reads and atomic accesses since then that are
+  // not ordered among each other. By actor.
   struct State {
     Mark write;
-    std::vector<Mark> reads, others;
-    int64_t heap_bytes() const { return static_cast<int64_t>((reads.size() + others.size()) * sizeof(Mark)); }
+    std::vector<Mark> writes, reads, atomics;
+    int64_t heap_bytes() const {
+      return static_cast<int64_t>((writes.size() + reads.size() + atomics.size()) * sizeof(Mark));
+    }
     bool operator==(const State&) const = default;
   };
   struct Now;

@@ -99,11 +99,14 @@ class States {
     return after;
   }
 
-  // The place alone has its state; others may have come to the same one before.
+  // The place alone has its state; others may have come to the same one before. One with a long history of its own is
+  // hardly another one's.
   template <class F>
   void change_alone(int32_t* place, Range hull, int32_t near, F&& f) {
     change_in_place(*place, hull, f);
     const State& s = states_[at(*place)];
+    constexpr int64_t kLong = 512;  // bytes
+    if (s.heap_bytes() > kLong) return;
     const int32_t same = near >= 0 && near != *place && s == states_[at(near)] ? near : recent(s, *place);
     if (same < 0) came_last(*place);
     else move_to(place, same);
