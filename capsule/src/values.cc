@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
-#include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "pallasim/ir/literal.h"
@@ -20,10 +23,10 @@ using ir::DType;
 class Codes {
  public:
   static const Codes& of(DType t) {
-    static std::mutex mutex;
-    static std::map<DType, Codes> all;
-    const std::lock_guard lock(mutex);
-    return all.try_emplace(t, t).first->second;
+    static std::array<std::pair<std::once_flag, std::unique_ptr<const Codes>>, 256> all;
+    auto& [once, codes] = all[static_cast<uint8_t>(t)];
+    std::call_once(once, [&] { codes = std::make_unique<const Codes>(t); });
+    return *codes;
   }
   explicit Codes(DType t)
       : signless_(t == DType::F8E8M0FNU), sign_bit_(signless_ ? 256 : 1u << (ir::bit_width(t) - 1)) {
@@ -32,26 +35,47 @@ class Codes {
     nan_ = !negative_zero_ ? sign_bit_ : std::isnan(decode(sign_bit_ - 1)) ? sign_bit_ - 1 : 0;
     for (uint32_t code = 0; code < sign_bit_; ++code) values_.push_back(decode(code));
     while (!std::isfinite(values_.back())) values_.pop_back();
+    // Numbers from 0 on, one apart, then two apart, four, and so on: exponents and a fraction.
+    size_t n = 1;
+    while (n + 1 < values_.size() && values_[n + 1] - values_[n] == values_[1] - values_[0]) ++n;
+    if (values_[0] == 0 && std::has_single_bit(n) && n > 1) {
+      fraction_bits_ = std::bit_width(n) - 2;
+      least_exponent_ = std::ilogb(values_[n / 2]);
+    }
   }
   // The nearest one, to even where two are as near.
   uint32_t nearest(double value) const {
     if (std::isnan(value)) return nan_;
     const double target = std::fabs(value);
-    // Codes are ordered as their values.
-    const auto above = std::upper_bound(values_.begin(), values_.end(), target);
-    auto code = static_cast<uint32_t>(std::max<std::ptrdiff_t>(above - values_.begin(), 1) - 1);
-    if (above != values_.end() && above != values_.begin()) {
-      const double down = target - values_[code], up = *above - target;
-      if (up < down || (up == down && code % 2)) ++code;
-    }
+    const uint32_t code = fraction_bits_ >= 0 ? by_exponent(target) : by_value(target);
     const bool negative = std::signbit(value) && !signless_ && (code != 0 || negative_zero_);
     return code | (negative ? sign_bit_ : 0);
   }
 
  private:
+  uint32_t by_exponent(double target) const {
+    const int of_target = static_cast<int>(std::bit_cast<uint64_t>(target) >> 52) - 1023;
+    const int exponent = std::max(of_target, least_exponent_);
+    const auto scale = std::bit_cast<double>(static_cast<uint64_t>(1023 + fraction_bits_ - exponent) << 52);
+    // Sums from 2^52 on are whole numbers, the nearest ones.
+    const uint64_t steps = std::bit_cast<uint64_t>(target * scale + 0x1p52) & ((uint64_t{1} << 52) - 1);
+    const uint64_t code = (static_cast<uint64_t>(exponent - least_exponent_) << fraction_bits_) + steps;
+    return of_target > 1000 ? last() : static_cast<uint32_t>(std::min<uint64_t>(code, last()));
+  }
+  uint32_t by_value(double target) const {
+    // Codes are ordered as their values.
+    const auto above = std::upper_bound(values_.begin(), values_.end(), target);
+    const auto code = static_cast<uint32_t>(std::max<std::ptrdiff_t>(above - values_.begin(), 1) - 1);
+    if (above == values_.end() || above == values_.begin()) return code;
+    const double down = target - values_[code], up = *above - target;
+    return up < down || (up == down && code % 2) ? code + 1 : code;
+  }
+  uint32_t last() const { return static_cast<uint32_t>(values_.size() - 1); }
+
   bool signless_, negative_zero_;
   uint32_t sign_bit_, nan_;
   std::vector<double> values_;
+  int fraction_bits_ = -1, least_exponent_ = 0;  // -1: no such numbers
 };
 
 template <class T>
@@ -183,7 +207,7 @@ void fill(Array* a, Fill how, uint64_t seed, uint64_t stream) {
       for (int at = 0; at < bytes; at += 8) save(p + at, at ? mix(r) : r);
     } else if (cls == ir::DTypeClass::Float || cls == ir::DTypeClass::Complex) {
       // 24 bits: exact in f32.
-      auto uniform = [](uint64_t bits) { return std::ldexp(static_cast<double>(bits >> 40), -23) - 1.0; };
+      auto uniform = [](uint64_t bits) { return static_cast<double>(bits >> 40) * 0x1p-23 - 1.0; };
       from_double(uniform(r), a->dtype, p);
       if (a->dtype == DType::C64) save(p + 4, static_cast<float>(uniform(mix(r))));
       if (a->dtype == DType::C128) save(p + 8, uniform(mix(r)));

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
 
 #include "pallasim/capsule/values.h"
 #include "pallasim/ir/diagnostic.h"
+#include "pallasim/ir/literal.h"
 
 namespace pallasim::capsule {
 namespace {
@@ -160,6 +162,42 @@ TEST(Values, NarrowFloatsRoundToNearest) {
   EXPECT_TRUE(std::isnan(round_trip(NAN, DType::F8E4M3FNUZ)));
   EXPECT_EQ(round_trip(-9, DType::I4), -8);
   EXPECT_EQ(round_trip(99, DType::U2), 3);
+}
+
+// By a look at all numbers of the type: none is nearer, and of two as near the one with the even code was taken.
+TEST(Values, NarrowFloatsAreTheNearestOfAll) {
+  std::mt19937_64 random(0);
+  for (int i = 0; i < ir::kNumDTypes; ++i) {
+    const auto t = static_cast<DType>(i);
+    if (!ir::is_float(t) || ir::bit_width(t) > 16) continue;
+    std::vector<std::pair<double, uint32_t>> all;  // ascending
+    for (uint32_t code = 0; code < 1u << ir::bit_width(t); ++code) {
+      const double v = ir::bits_to_double(t, code);
+      if (std::isfinite(v) && (v != 0 || code == 0)) all.emplace_back(v, code);
+    }
+    std::sort(all.begin(), all.end());
+    std::vector<double> asked{INFINITY, -INFINITY, 1e300, -1e300, 5e-324};
+    for (size_t k = 0; k + 1 < all.size(); k += 1 + all.size() / 2000) {
+      const double middle = (all[k].first + all[k + 1].first) / 2;
+      asked.insert(asked.end(), {all[k].first, middle, std::nextafter(middle, -1e9), std::nextafter(middle, 1e9)});
+    }
+    std::uniform_real_distribution<double> exponent(-150, 150), fraction(-2, 2);
+    for (int n = 0; n < 2000; ++n) asked.push_back(std::exp2(exponent(random)) * fraction(random));
+    for (const double v : asked) {
+      if (v < 0 && t == DType::F8E8M0FNU) continue;  // it has no sign
+      std::byte b[2]{};
+      from_double(v, t, b);
+      const double got = to_double(b, t), held = std::clamp(v, all.front().first, all.back().first);
+      const auto above = std::lower_bound(all.begin(), all.end(), std::pair(held, uint32_t{0}));
+      double want = above->first;
+      if (above != all.begin() && above->first != held) {
+        const auto& [low, low_code] = *std::prev(above);
+        const double down = held - low, up = above->first - held;
+        if (down < up || (down == up && low_code % 2 == 0)) want = low;
+      }
+      ASSERT_EQ(got, want) << ir::name(t) << " of " << v;
+    }
+  }
 }
 
 TEST(Values, RandomIsAFunctionOfItsSeed) {

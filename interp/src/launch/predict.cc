@@ -181,6 +181,7 @@ class PoweredLaunch {
     const double wanted = watts(*first, f_, static_cast<double>(l_.devices.size())), idle = f_("power_idle");
     if (wanted <= f_("power_limit")) return r;
     const double clock = std::sqrt((f_("power_limit") - idle) / (wanted - idle));
+    clock_ = clock;
     slower_.emplace(f_.clocked(clock));
     launch_.emplace(l_, *slower_);
     if (timeline) *timeline = fresh;
@@ -194,8 +195,15 @@ class PoweredLaunch {
     return r;
   }
   const WholeLaunch& launch() const { return *launch_; }
+  // The same at the clock that it was run at, if a figure is another one.
+  double seconds_with(const hw::TimingFigures& other) const {
+    if (clock_ == 1) return WholeLaunch(l_, other).run(nullptr, nullptr).seconds;
+    const hw::TimingFigures slower = other.clocked(clock_);
+    return WholeLaunch(l_, slower).run(nullptr, nullptr).seconds;
+  }
 
  private:
+  double clock_ = 1;  // of its full one
   const LaunchInTime& l_;
   const hw::TimingFigures& f_;
   std::optional<hw::TimingFigures> slower_;
@@ -216,8 +224,8 @@ PlanOptions predicted_options(const PlanOptions& given) {
 
 // What the seconds change by where a guessed figure is another one. The launches share nothing, so they run side by
 // side.
-static void find_changes(const LaunchInTime& l, const hw::TimingFigures& figures, double seconds,
-                         std::vector<Prediction::Figure>* of) {
+static void find_changes(const LaunchInTime& l, const PoweredLaunch& launch, const hw::TimingFigures& figures,
+                         double seconds, std::vector<Prediction::Figure>* of) {
   std::vector<Prediction::Figure*> guessed;
   for (Prediction::Figure& f : *of)
     if (f.figure.status == hw::FigureStatus::Guessed && f.figure.value != 0) guessed.push_back(&f);
@@ -226,8 +234,7 @@ static void find_changes(const LaunchInTime& l, const hw::TimingFigures& figures
   on_workers(workers, static_cast<int>(guessed.size()), [&](int i) {
     const auto n = static_cast<size_t>(i);
     try {
-      const hw::TimingFigures other = figures.scaled(guessed[n]->figure.name, kScale);
-      guessed[n]->change = PoweredLaunch(l, other).run(nullptr, nullptr).seconds - seconds;
+      guessed[n]->change = launch.seconds_with(figures.scaled(guessed[n]->figure.name, kScale)) - seconds;
     } catch (...) { failed[n] = std::current_exception(); }
   });
   for (const std::exception_ptr& e : failed)
@@ -372,7 +379,7 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
                     spilled->largest / 1024));
   }
   for (const hw::TimingFigure* f : figures->used()) out.figures.push_back({*f, std::nullopt});
-  if (how.sensitivity) find_changes(l, *figures, r.seconds, &out.figures);
+  if (how.sensitivity) find_changes(l, powered, *figures, r.seconds, &out.figures);
   std::stable_sort(out.figures.begin(), out.figures.end(), [](const auto& a, const auto& b) {
     return std::abs(a.change.value_or(0)) > std::abs(b.change.value_or(0));
   });
