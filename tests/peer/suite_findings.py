@@ -7,7 +7,7 @@ DIR is the folder of the harness (peer_base.py, peer_hw.py, matrix.csv). Each ro
 find; OUTDIR keeps FILE@HARDWARE.findings, an object per case (id, launches, outcome, findings), and rows that are there already are read, not
 run again (--again runs them). The tests are right on their hardware, so each finding is a rule that the test breaks without harm, or false:
 `findings.txt` has the reasons, a line `# reason` and below it lines `CODE HARDWARE ENVIRONMENT :: NODE_ID`, where `*` stands for any
-characters. Printed: cases and those with findings, by row and by code; each finding without a reason. The exit status is 1 if there is one.
+characters; one of `CODE(note) …` holds for notes alone. Printed: cases and those with findings, by row and by code; each finding without a reason. The exit status is 1 if there is one.
 Notes are counted and printed apart: they do not say that a kernel is wrong.
 """
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import Any
 from passing import expected_to_fail
 
 HERE = pathlib.Path(__file__).parent
+NOTE = "(note)"
 _case: dict[str, int] = {}
 
 
@@ -116,12 +117,12 @@ def summary(name: str, prefix: str, records: list[dict[str, Any]], known: list[t
         if not r["launches"] and not r["findings"]:
             continue
         row.cases += 1
-        texts = {f["code"]: f["text"] for f in reversed(r["findings"])}
+        texts = {f["code"] + NOTE * (f["severity"] == "note"): f["text"] for f in reversed(r["findings"])}
         row.codes.update(texts.keys())
         row.with_findings += any(f["severity"] != "note" for f in r["findings"])
         for code, text in sorted(texts.items()):
             case = f"{prefix} :: {r['id']}"
-            if not any(code == c and fnmatch.fnmatch(case, pattern) for c, pattern in known):
+            if not any(code in (c, c + NOTE) and fnmatch.fnmatch(case, pattern) for c, pattern in known):
                 row.unexplained.append(f"{code} {case}\n    " + "\n    ".join(text.strip().splitlines()[:6]))
     return row
 

@@ -17,9 +17,16 @@ def test_findings_without_a_reason_are_named():
         case("test_one3", ("PS-OUT-001", "warning")), case("test_two", ("PS-OUT-001", "warning"), ("PS-OUT-001", "warning")),
         case("test_one4", ("PS-RACE-002", "warning")), case("test_note", ("PS-OUT-003", "note")), case("test_quiet"), case("test_static", launches=0)], known)
     assert (row.cases, row.with_findings) == (5, 3)
-    assert row.codes == {"PS-OUT-001": 2, "PS-RACE-002": 1, "PS-OUT-003": 1}
+    assert row.codes == {"PS-OUT-001": 2, "PS-RACE-002": 1, "PS-OUT-003(note)": 1}
     assert [text.split()[0] + " " + text.split("::")[-1].split()[0] for text in row.unexplained] == [
-        "PS-OUT-001 test_two", "PS-RACE-002 test_one4", "PS-OUT-003 test_note"]
+        "PS-OUT-001 test_two", "PS-RACE-002 test_one4", "PS-OUT-003(note) test_note"]
+
+
+def test_a_reason_may_hold_for_notes_alone():
+    cases = [case("test_note", ("PS-RACE-002", "note")), case("test_race", ("PS-RACE-002", "warning"))]
+    for code, unexplained in (("PS-RACE-002(note)", ["PS-RACE-002"]), ("PS-RACE-002", [])):
+        row = summary("some_test.py@tpu:v6e", "tpu:v6e ", cases, [(code, "* :: *")])
+        assert [text.split()[0] for text in row.unexplained] == unexplained
 
 
 def test_a_line_above_the_first_reason_is_refused(tmp_path):
