@@ -45,6 +45,8 @@ Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool r
     for (size_t bit = 0; bit < by_bit_.size(); ++bit)
       if (o->wants() >> bit & 1) by_bit_[bit].push_back(o);
   }
+  touches_.reserve(ex_.plan->steps.size());
+  for (const Step& s : ex_.plan->steps) touches_.push_back(row(s).footprint != Footprint::Nothing);
   ex_.events = this;
   ex_.observed = wanted != 0 && !(runs_tell && ex.plan->joined && ex.plan->observed_threads);
 }
@@ -71,7 +73,7 @@ void Publisher::launch() {
 }
 
 bool Publisher::tells_step(const Thread& t, const Step& s) const {
-  if (all_steps_ || row(s).footprint != Footprint::Nothing) return true;
+  if (all_steps_ || touches_[static_cast<size_t>(s.id)] != 0) return true;
   return std::any_of(touching_.begin(), touching_.end(), [&](const Observer* o) { return o->all_steps(t.index); });
 }
 

@@ -56,6 +56,7 @@ class Publisher : public Events {
   std::vector<std::optional<Observers>> by_buffer_;  // who sees accesses to it, once somebody asked
   Observers touching_;                               // kTouching
   bool all_steps_ = false;                           // somebody wants them
+  std::vector<uint8_t> touches_;                     // by step: whether it touches memory
   int64_t time_ = 0;
 };
 
