@@ -95,6 +95,34 @@ def test_a_deadlock_is_an_outcome():
     assert outcome.deadlock and outcome.stop.code == "PS-DEAD-001" and not outcome.outputs and outcome.token in outcome.stop.report
 
 
+def sum_under_a_lock(x):
+    """Each program adds a row to the sum while it holds a lock, for which it spins."""
+    def kernel(x_ref, sum_in, lock_in, o_ref, lock_ref):
+        jax.lax.while_loop(lambda got: got != 0, lambda _: plt.atomic_cas(lock_ref, 0, 1), np.int32(1))
+        o_ref[...] = o_ref[...] + x_ref[pl.program_id(0)]
+        plt.atomic_xchg(lock_ref, (), 0)
+
+    out = jax.ShapeDtypeStruct(x.shape[1:], x.dtype), jax.ShapeDtypeStruct((), np.int32)
+    call = pl.pallas_call(kernel, grid=x.shape[:1], out_shape=out, input_output_aliases={1: 0, 2: 1}, compiler_params=plt.CompilerParams())
+    return call(x, np.zeros(x.shape[1:], x.dtype), np.zeros((), np.int32))
+
+
+@pytest.mark.parametrize("policy", ["pct", "random"])
+@pytest.mark.parametrize("seed", range(3))
+def test_programs_that_all_spin_take_turns(policy, seed, tmp_path):
+    """In a process of its own: a policy that never comes to a choice would not end."""
+    from pallasim import _program
+
+    x = np.arange(6 * 16, dtype=np.float32).reshape(6, 16)
+    pallasim.capture(sum_under_a_lock, x, path=tmp_path / "lock.capsule", params="gpu-h100")
+    how = ["--policy", policy, "--schedules", "50", "--seed", str(seed), "--json"]
+    done = subprocess.run([_program.path(), "explore", str(tmp_path / "lock.capsule"), *how], capture_output=True, text=True, timeout=100, env=_program.environment())
+    launch = json.loads(done.stdout)["launches"][0]
+    assert done.returncode == 0 and len(launch["outcomes"]) == 1 and launch["schedules"] > 1, done
+    with pallasim.emulate("gpu-h100"):
+        np.testing.assert_array_equal(sum_under_a_lock(x)[0], x.sum(0))
+
+
 def count_programs(n, atomic):
     def kernel(zero_ref, o_ref):
         if atomic:

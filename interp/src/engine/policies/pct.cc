@@ -23,11 +23,12 @@ class Pct : public Policy {
     return true;
   }
   size_t next(const Choices& c) override {
-    for (;;) {
-      size_t best = Choices::kNone;
+    for (size_t lowered = 0;;) {
+      size_t best = Choices::kNone, able = 0;
       uint64_t greatest = 0;
       for (size_t i = 0; i < c.size(); ++i) {
         if (!c.can_go_on(i)) continue;
+        ++able;
         const uint64_t p = priority(key(c[i]));
         if (best == Choices::kNone || p > greatest) best = i, greatest = p;
       }
@@ -36,8 +37,9 @@ class Pct : public Policy {
       if (made < changes_.size() && c.turns >= changes_[made]) {
         ++made;
         lower(key(c[best]));
-      } else if (c.polls(best) && c.size() > 1 && !is_lowest(key(c[best]))) {
-        lower(key(c[best]));  // it waits for others
+      } else if (c.polls(best) && c.size() > 1 && lowered + 1 < able && !is_lowest(key(c[best]))) {
+        lower(key(c[best]));  // it waits for others; where all do, they take turns
+        ++lowered;
       } else {
         return best;
       }
