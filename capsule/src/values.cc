@@ -23,7 +23,7 @@ using ir::DType;
 class Codes {
  public:
   static const Codes& of(DType t) {
-    static std::array<std::pair<std::once_flag, std::unique_ptr<const Codes>>, 256> all;
+    static std::array<std::pair<std::once_flag, std::unique_ptr<const Codes>>, ir::kNumDTypes> all;
     auto& [once, codes] = all[static_cast<uint8_t>(t)];
     std::call_once(once, [&] { codes = std::make_unique<const Codes>(t); });
     return *codes;

@@ -9,10 +9,9 @@ from jax.experimental.pallas import mosaic_gpu as plgpu
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import tpu_sc as plsc
 from jax.experimental.pallas import triton as pltriton
+from test_core_races import ROW, one_way
 
 import pallasim
-
-ROW = (8, 128)
 
 
 def found(call, *args, chip, code="PS-RACE-002", **options):
@@ -44,22 +43,12 @@ def two_cores(body, **options):
     return [f.severity for f in findings], out[:, 0, 0]
 
 
-def tells(core, sem):  # core 1 knows of what core 0 did
-    @pl.when(core == 0)
-    def _():
-        pl.semaphore_signal(sem, 1, core_index=1)
-
-    @pl.when(core == 1)
-    def _():
-        pl.semaphore_wait(sem, 1)
-
-
 def rows(first, second):
     """Core 0 copies row `first` to o[0], core 1 row `second`."""
     def body(core, x, o, row, sem):
         pltpu.sync_copy(x.at[jnp.where(core == 0, first, second)], row)
         pltpu.sync_copy(row, o.at[0])
-        pltpu.sync_copy(row, o.at[1]) if first == second else pltpu.sync_copy(x.at[0], o.at[1])
+        pltpu.sync_copy(x.at[0], o.at[1])
 
     return body
 
@@ -116,7 +105,7 @@ def test_who_waits_before_the_second_write_is_silent(seed):
             pltpu.sync_copy(row, o.at[0])
             pltpu.sync_copy(row, o.at[1])
 
-        tells(core, sem)
+        one_way(core, sem)
 
         @pl.when(core == 1)
         def _():

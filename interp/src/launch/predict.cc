@@ -197,9 +197,8 @@ class PoweredLaunch {
   const WholeLaunch& launch() const { return *launch_; }
   // The same at the clock that it was run at, if a figure is another one.
   double seconds_with(const hw::TimingFigures& other) const {
-    if (clock_ == 1) return WholeLaunch(l_, other).run(nullptr, nullptr).seconds;
-    const hw::TimingFigures slower = other.clocked(clock_);
-    return WholeLaunch(l_, slower).run(nullptr, nullptr).seconds;
+    const hw::TimingFigures figures = clock_ == 1 ? other : other.clocked(clock_);
+    return WholeLaunch(l_, figures).run(nullptr, nullptr).seconds;
   }
 
  private:

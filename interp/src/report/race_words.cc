@@ -165,4 +165,12 @@ std::vector<ir::Diagnostic> joined(std::vector<Meeting> all) {
   return r;
 }
 
+ir::Diagnostic the_same(ir::Diagnostic race) {
+  race.severity = ir::Severity::Note;
+  race.message += "; both write the same bytes";
+  race.numbers.push_back("the same bytes each time in this run: no result depends on which of the two comes last");
+  race.hint = "if other arguments could make them differ: " + race.hint;
+  return race;
+}
+
 }  // namespace pallasim::interp

@@ -44,14 +44,6 @@ void RaceDetector::operation_moved(int64_t id) {
   });
 }
 
-ir::Diagnostic the_same(ir::Diagnostic race) {
-  race.severity = ir::Severity::Note;
-  race.message += "; both write the same bytes";
-  race.numbers.push_back("the same bytes each time in this run: no result depends on which of the two comes last");
-  race.hint = "if other arguments could make them differ: " + race.hint;
-  return race;
-}
-
 // Those that never differed.
 std::vector<Meeting> RaceDetector::notes() const {
   std::vector<Meeting> r;

@@ -43,13 +43,14 @@ int64_t Clock::at(Actor a) const {
 }
 
 void Clock::raise(Epoch e) {
-  if (at(e.actor) >= e.time) return;
-  set_own(e);
+  const int64_t before = at(e.actor);
+  if (before >= e.time) return;
+  set_own(e, before);
   settle();
 }
 
-void Clock::set_own(Epoch e) {
-  if (const int64_t before = at(e.actor); before != 0) mixed_ ^= mix({e.actor, before});
+void Clock::set_own(Epoch e, int64_t before) {
+  if (before != 0) mixed_ ^= mix({e.actor, before});
   mixed_ ^= mix(e);
   const auto it = std::lower_bound(own_.begin(), own_.end(), e.actor, by_actor);
   if (it != own_.end() && it->actor == e.actor) it->time = e.time;
@@ -102,7 +103,7 @@ void Clock::join(const Clock& o) {
     if (o.own_.empty()) return;
     // Above one base, or one that the other does not have: an entry of ours below the base's would hide it.
     for (const Epoch& e : o.own_)
-      if (at(e.actor) < e.time) set_own(e);
+      if (const int64_t before = at(e.actor); before < e.time) set_own(e, before);
     return settle();
   }
   if (mixed_ == o.mixed_ ? *this == o : covers(o)) return;

@@ -44,7 +44,7 @@ class Clock {
  private:
   using Entries = std::vector<Epoch>;  // by actor
   Entries all() const;
-  void set_own(Epoch);  // later than what is known
+  void set_own(Epoch, int64_t before);  // later than what is known; `before`: at()
   bool covers(const Clock&) const;
   bool covers(const Entries&) const;
   bool covers_base_of(const Clock&) const;
