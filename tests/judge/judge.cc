@@ -67,10 +67,10 @@ void work(const Arguments& a, Seeds& next, uint64_t end, FILE* out) {
   for (uint64_t s = next++; s < end; s = next++) {
     fprintf(out, "S %llu\n", static_cast<unsigned long long>(s));
     fflush(out);
-    alarm(kSecondsPerModule);
+    limit_time(kSecondsPerModule);
     const Case c = a.generate(s);
     const Verdict v = judge(c);
-    alarm(0);
+    limit_time(0);
     for (const auto& [k, n] : c.terms) fprintf(out, "T %d %s\n", n, k.c_str());
     for (const auto& [k, n] : v.operations) fprintf(out, "O %d %s\n", n, k.c_str());
     fprintf(out, "V %d %d %s\n", static_cast<int>(v.kind), v.runs, v.text.c_str());
@@ -151,9 +151,9 @@ void finish(const Arguments& a, Job& j, Totals& t) {
   int status = 0;
   waitpid(j.pid, &status, 0);
   if (j.ended) return;
-  const std::string how =
-      WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "hangs" : fmt::format("crashes (signal {})", WTERMSIG(status))
-                          : fmt::format("exits ({})", status);
+  const std::string how = was_limited(status)   ? "hangs"
+                          : WIFSIGNALED(status) ? fmt::format("crashes (signal {})", WTERMSIG(status))
+                                                : fmt::format("exits ({})", status);
   ++t.kinds["crash or hang"];
   t.fail(j.at, how, !a.first);
   save(a, a.generate(j.at), how);

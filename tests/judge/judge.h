@@ -7,6 +7,11 @@ namespace pallasim::judge {
 
 // A module takes milliseconds, a rare one seconds; one that takes this long hangs.
 constexpr unsigned kSecondsPerModule = 60;
+// From now on this process may take so many seconds of the processor, or wait three times as long, until a signal ends
+// it; 0: it may take any. On a busy machine what is slow does not hang.
+void limit_time(unsigned seconds);
+// Whether a process that ended like this was ended by that limit.
+bool was_limited(int status);
 
 struct Verdict {
   enum class Kind : uint8_t {

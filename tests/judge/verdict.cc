@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -173,12 +174,22 @@ bool order_shows(const Case& c) {
   return false;
 }
 
+void limit_time(unsigned seconds) {
+  const itimerval taken{{}, {static_cast<time_t>(seconds), 0}};
+  setitimer(ITIMER_PROF, &taken, nullptr);
+  alarm(3 * seconds);
+}
+
+bool was_limited(int status) {
+  return WIFSIGNALED(status) && (WTERMSIG(status) == SIGALRM || WTERMSIG(status) == SIGPROF);
+}
+
 Verdict judge_apart(const Case& c, const std::string& only) {
   int fd[2];
   if (pipe(fd) != 0) throw std::runtime_error("no pipe");
   const pid_t child = fork();
   if (child == 0) {
-    alarm(kSecondsPerModule);
+    limit_time(kSecondsPerModule);
     const Verdict v = judge(c, only);
     const std::string line = fmt::format("{}\n{}\n{}\n", static_cast<int>(v.kind), v.config, v.text);
     _exit(write(fd[1], line.data(), line.size()) == static_cast<ssize_t>(line.size()) ? 0 : 1);
@@ -194,8 +205,7 @@ Verdict judge_apart(const Case& c, const std::string& only) {
   const size_t first = all.find('\n'), second = all.find('\n', first + 1);
   if (status != 0 || second == std::string::npos) {
     v.kind = Verdict::Kind::Crash;
-    v.text =
-        WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "hangs" : fmt::format("breaks off (status {})", status);
+    v.text = was_limited(status) ? "hangs" : fmt::format("breaks off (status {})", status);
     return v;
   }
   v.kind = static_cast<Verdict::Kind>(std::stoi(all));
