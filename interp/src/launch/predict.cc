@@ -372,10 +372,10 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
   if (const auto& spilled = launch.timed().spilled()) {
     const int64_t line = ir::site_of(*cached.locs, spilled->at->loc).source.line;
     out.notes.push_back(
-        fmt::format("{}values take about {:.0f} registers of a lane, of {} that it has: {:.0f} KiB go to local memory "
+        fmt::format("{}values take about {:.0f} registers of a lane, of {} that it has: {:.3g} KiB go to local memory "
                     "and back each time",
                     line > 0 ? fmt::format("at line {} ", line) : "", spilled->needed(), spilled->registers,
-                    spilled->largest / 1024));
+                    spilled->spilled() / 1024));
   }
   for (const hw::TimingFigure* f : figures->used()) out.figures.push_back({*f, std::nullopt});
   if (how.sensitivity) find_changes(l, powered, *figures, r.seconds, &out.figures);

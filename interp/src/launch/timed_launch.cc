@@ -82,10 +82,10 @@ void TimedLaunch::take_sample(Population* who, ClockSettings* settings, Sample* 
   settings->share = sample->share;
 }
 
-// Where registers do not hold what is alive, the largest value goes out and comes back.
+// Where registers do not hold what is alive, part of the largest value or all of it goes out and comes back.
 void TimedLaunch::spill(const Pressure& pressure, StepCosts* costs) {
   if (!pressure.at || !pressure.spills()) return;
-  costs->add(*pressure.at, hw::Unit::Access, 2 * pressure.largest / f_("spill_bandwidth"));
+  costs->add(*pressure.at, hw::Unit::Access, 2 * pressure.spilled() / f_("spill_bandwidth"));
   spilled_ = pressure;
 }
 

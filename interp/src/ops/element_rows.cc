@@ -51,11 +51,11 @@ bool Elements::add_array(const GatherDim& g, ElementRow* r, int64_t* offset) con
   if (r->offsets.empty()) r->offsets.assign(n, 0);
   const std::byte* mask = mask_row();
   const int64_t mask_stride = mask ? p_.mask_strides[last] : 0;
-  const auto [first, end] = insides(g);
-  const uint64_t count = static_cast<uint64_t>(end) - static_cast<uint64_t>(first);
+  const auto between = insides(g);
+  const auto first = static_cast<uint64_t>(between.first), count = static_cast<uint64_t>(between.second) - first;
   const auto place = [&](size_t i) {
     const int64_t at = x[i] < 0 && g.wraps ? x[i] + g.extent : x[i];
-    const bool in = static_cast<uint64_t>(at) - static_cast<uint64_t>(first) < count;
+    const bool in = static_cast<uint64_t>(at) - first < count;
     r->offsets[i] += in ? at * g.stride : 0;
     return in;
   };

@@ -50,8 +50,9 @@ void RaceDetector::check_ends() {
     const memory::Units::Threads own = ex.units.threads_of(Level::Core, core);
     const auto first = ex.threads.begin() + own.first;
     // Its place is another program's, or nobody's.
-    const bool ended = std::all_of(first, first + own.count,
-                                   [&](const Thread& t) { return t.point != v.program || t.stop == Stop::Done; });
+    const bool ended = std::all_of(first, first + own.count, [program = v.program](const Thread& t) {
+      return t.point != program || t.stop == Stop::Done;
+    });
     if (!ended) {
       ++it;
       continue;

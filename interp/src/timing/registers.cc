@@ -74,7 +74,8 @@ class Liveness {
       if (op.results.empty() || !op.regions.empty()) continue;
       if (const auto it = same_.find(op.results[0]); it != same_.end()) {
         lies_where(op.results[0], it->second);
-        if (loaded_.contains(it->second)) loaded_.insert(op.results[0]);
+        for (std::set<ValueId>* of : {&loaded_, &products_})
+          if (of->contains(it->second)) of->insert(op.results[0]);
         continue;
       }
       switch (op.code) {
@@ -110,12 +111,21 @@ class Liveness {
       // A tensor core adds a product to what is there.
       if (op.code == OpCode::add)
         for (const size_t i : {0, 1})
-          if (products_.contains(op.operands[i])) lies_where(op.operands[i], op.operands[1 - i]);
+          if (products_.contains(op.operands[i])) added_to(op.operands[1 - i], op.operands[i]);
       if (ir::info(op.code).family != ir::Family::Elementwise && op.code != OpCode::convert) continue;
       const auto largest = std::max_element(op.operands.begin(), op.operands.end(),
                                             [&](ValueId a, ValueId b) { return bytes(a) < bytes(b); });
       if (largest != op.operands.end() && bytes(*largest) > 0) place_[op.results[0]] = place_of(*largest);
     }
+  }
+
+  // A product, under all its names.
+  void added_to(ValueId sum, ValueId product) {
+    const auto it = same_.find(product);
+    const ValueId first = it == same_.end() ? product : it->second;
+    lies_where(first, sum);
+    for (const auto& [name, of] : same_)
+      if (of == first) lies_where(name, sum);
   }
 
   void lies_where(ValueId v, ValueId other) {
@@ -179,9 +189,7 @@ class Liveness {
     p.at = &op;
     // What a loop keeps too much of goes out and comes back at each trip.
     const int depth = p.spills() ? depth_ : 0;
-    const double over = p.needed() - static_cast<double>(p.registers);
-    if (depth > most_depth_ || (depth == most_depth_ && over > most_.needed() - static_cast<double>(most_.registers)))
-      most_ = p, most_depth_ = depth;
+    if (depth > most_depth_ || (depth == most_depth_ && p.over() > most_.over())) most_ = p, most_depth_ = depth;
   }
 
   // `live`: behind the region; returns what is before it.
@@ -241,9 +249,7 @@ Pressure register_pressure(const Plan& p, int64_t warps) {
   Pressure most;
   for (const ir::Body& b : p.module.bodies) {
     const Pressure one = Liveness(b.graph, 32.0 * static_cast<double>(std::max<int64_t>(warps, 1))).of_body();
-    if (one.at && (!most.at || one.needed() - static_cast<double>(one.registers) >
-                                   most.needed() - static_cast<double>(most.registers)))
-      most = one;
+    if (one.at && (!most.at || one.over() > most.over())) most = one;
   }
   return most;
 }

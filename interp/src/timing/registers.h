@@ -15,7 +15,11 @@ struct Pressure {
   const ir::Op* at = nullptr;  // null: no values
   // Registers of a lane, those for addresses and what else there is among them.
   double needed() const { return threads > 0 ? bytes / 4 / threads + kOthers : 0; }
-  bool spills() const { return needed() > static_cast<double>(registers); }
+  bool spills() const { return over() > 0; }
+  double over() const { return needed() - static_cast<double>(registers); }
+  // What goes to memory and comes back: the largest value, or where less is missing than what is taken for addresses
+  // and the like, part of it, as compilers do with fewer of those.
+  double spilled() const { return largest * std::clamp(over() / kOthers, 0.0, 1.0); }
   static constexpr double kOthers = 32;
 
   // Where registers suffice a compiler takes more: what still is to be used stays beside what was made of it, and each

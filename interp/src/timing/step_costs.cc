@@ -223,7 +223,7 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
     return it == same_.end() ? v : it->second;
   };
   // A tensor core adds a product to what is there.
-  const auto is_product = [&](ir::ValueId v) { return products_.contains(v); };
+  const auto is_product = [&](ir::ValueId v) { return products_.contains(first(v)); };
   if (op.code == OpCode::dot_general) products_.insert(op.results[0]);
   if (transfers_ && op.code == OpCode::add && std::any_of(op.operands.begin(), op.operands.end(), is_product)) return;
   for (const ir::ValueId v : op.operands)

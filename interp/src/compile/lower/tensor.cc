@@ -25,7 +25,7 @@ std::string name_of(const Op& op) { return std::string(ir::name(op.code)); }
 void check_tensor_op(Emitter& e, const Op& op, std::initializer_list<const char*> known) {
   e.plan().threads.tensor_memory = true;
   for (const auto& [key, value] : op.attrs)
-    if (std::none_of(known.begin(), known.end(), [&](const char* k) { return key == k; }))
+    if (std::find(known.begin(), known.end(), key) == known.end())
       e.unsupported(op, name_of(op) + " with \"" + key + "\"");
 }
 
