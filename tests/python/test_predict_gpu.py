@@ -263,3 +263,21 @@ def test_loops_that_follow_each_other_share_what_is_fetched_ahead():
     one, two = attend(1), attend(2)
     assert one.resident == two.resident == 132, "one on each SM"
     assert two.seconds == pytest.approx(one.seconds, rel=0.2)
+
+
+def test_algorithms_of_products_take_as_many_passes_as_they_have():
+    from jax.lax import DotAlgorithmPreset as A
+
+    def of(precision):
+        def kernel(a_ref, b_ref, o_ref):
+            o_ref[...] = jax.lax.fori_loop(0, 64, lambda i, acc: acc + plt.dot(a_ref[...], b_ref[...], precision=precision), jnp.zeros((64, 64)))
+
+        spec = pl.BlockSpec((64, 64), lambda i: (0, 0))
+        f = pl.pallas_call(kernel, grid=(132,), in_specs=[spec, spec], out_specs=spec, out_shape=S((64, 64), jnp.float32), compiler_params=plt.CompilerParams())
+        x = S((64, 64), jnp.float32)
+        return {b.name: b.seconds for b in predicted(f, x, x)[0].bounds}
+
+    tensor = {p: of(p).get("tensor core", 0) for p in (A.TF32_TF32_F32, A.TF32_TF32_F32_X3, A.BF16_BF16_F32_X3, A.BF16_BF16_F32_X9)}
+    assert tensor[A.TF32_TF32_F32_X3] == pytest.approx(3 * tensor[A.TF32_TF32_F32])
+    assert tensor[A.BF16_BF16_F32_X9] == pytest.approx(3 * tensor[A.BF16_BF16_F32_X3])
+    assert "tensor core" not in of(A.F32_F32_F32) and of(A.F32_F32_F32)["SIMT"] > of(A.TF32_TF32_F32)["SIMT"]

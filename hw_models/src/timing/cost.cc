@@ -99,6 +99,15 @@ static std::vector<int64_t> ints(const ir::Op& op, std::string_view key) {
   return r;
 }
 
+// One of jax.lax.DotAlgorithmPreset, of operands of f32: a_b_sum, and in how many products of A and B it is split. What
+// conversions of operands take is not known; where each is converted once the rate stays that of f32 in their place.
+static void follow(std::string_view algorithm, ProductShape* p) {
+  p->highest = p->highest || algorithm == "f32_f32_f32";
+  for (const int n : {3, 6, 9})
+    if (algorithm.ends_with("_x" + std::to_string(n))) p->passes = n;
+  if (p->passes > 1 && algorithm.starts_with("bf16_")) p->dtype = ir::DType::BF16;
+}
+
 ProductShape product_shape(const ir::Op& op, const ir::Graph& g) {
   ProductShape p;
   const ir::Type *a = operand_type(op, g, 0), *b = operand_type(op, g, 1);
@@ -116,6 +125,7 @@ ProductShape product_shape(const ir::Op& op, const ir::Graph& g) {
   if (const ir::Attr* how = op.attr("precision")) {
     const auto highest = [](const ir::Attr& x) { return x.s == "HIGHEST" || x.s == "highest" || x.s == "fp32"; };
     p.highest = highest(*how) || std::any_of(how->items.begin(), how->items.end(), highest);
+    if (p.dtype == ir::DType::F32) follow(how->s, &p);
   }
   return p;
 }

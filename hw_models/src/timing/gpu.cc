@@ -55,7 +55,7 @@ class Gpu : public CostModel {
     const int64_t rows = s.asynchronous && !hopper_ ? 128 : 64;
     const auto m = static_cast<double>((s.m + rows - 1) / rows * rows), n = static_cast<double>((s.n + 7) / 8 * 8),
                k = static_cast<double>(s.k);
-    double cycles = 2 * static_cast<double>(s.batch) * m * n * k / rate(s.dtype);
+    double cycles = s.passes * 2 * static_cast<double>(s.batch) * m * n * k / rate(s.dtype);
     if (hopper_ || s.asynchronous) {
       // Operands come from shared memory: the instruction's rows of 32 bytes of the one, N of the other, of which each
       // of several CTAs reads its part for all of them.
@@ -152,7 +152,7 @@ class Gpu : public CostModel {
     const double m = up(s.m, 16), n = up(s.n, 8), k = up(s.k, 256 / bits);
     const TritonLayouts::Warps of = triton_->warps_of(s);
     const double clock = f_("tensor_clock"), chain = k * static_cast<double>(bits) / 256 * f_("mma_latency") / clock;
-    busy(w, Unit::Matrix) = 2 * batch * m * n * k / (rate(s.dtype) * f_("mma_share")) / clock;
+    busy(w, Unit::Matrix) = s.passes * 2 * batch * m * n * k / (rate(s.dtype) * f_("mma_share")) / clock;
     // What is summed over must lie side by side in registers: where it does not in shared memory, a lane takes its
     // bytes one by one, and rows that lie so far apart share the banks.
     if (bits == 8 && !s.right_k_last) {

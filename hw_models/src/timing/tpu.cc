@@ -141,6 +141,7 @@ class Tpu : public CostModel {
     if (ir::is_int(s.dtype) && ir::bit_width(s.dtype) == 4 && f_.find("int4_rate")) rate = "int4_rate";
     if (ir::is_float(s.dtype) && ir::bit_width(s.dtype) == 8 && f_.find("fp8_rate")) rate = "fp8_rate";
     if (ir::bit_width(s.dtype) == 32) passes = s.highest ? f_("highest_dot_passes") : f_("f32_dot_passes");
+    passes *= s.passes;
     // Tiles of the right operand are pushed into the units, and the rows of the left one go through; the next tile is
     // pushed meanwhile. Where there are fewer tiles than units, units share the rows of one.
     const double tiles = passes * static_cast<double>(s.batch * ceil_div(s.n, size) * ceil_div(s.k, size)),

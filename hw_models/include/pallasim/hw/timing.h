@@ -91,8 +91,9 @@ enum class Overlap : uint8_t {
 // A contraction as a product of matrices, `batch` of them.
 struct ProductShape {
   int64_t batch = 1, m = 1, n = 1, k = 1;
-  ir::DType dtype = ir::DType::F32;    // of its operands, the wider one
+  ir::DType dtype = ir::DType::F32;    // of its operands, the wider one, or what an algorithm splits them into
   bool highest = false;                // f32 operands are multiplied in full
+  int passes = 1;                      // products that are added up, where operands are split
   bool asynchronous = false;           // the tensor core fetches its operands (wgmma, tcgen05)
   bool left_elsewhere = false;         // of those the left one lies in registers or tensor memory
   bool right_k_last = false;           // what is summed over lies side by side in the right operand
