@@ -12,6 +12,7 @@ void check_types(const OpCheck& c) {
     case TypeRule::ArgReduce: return rule_arg_reduce(c);
     case TypeRule::BitcastConvert: return rule_bitcast_convert(c);
     case TypeRule::Broadcast: return rule_broadcast(c);
+    case TypeRule::Call: return rule_call(c);
     case TypeRule::Clamp: return rule_clamp(c);
     case TypeRule::Compare: return rule_compare(c);
     case TypeRule::ComplexPart: return rule_complex_part(c);

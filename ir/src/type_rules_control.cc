@@ -65,6 +65,12 @@ void rule_cond(const OpCheck& c) {
   }
 }
 
+void rule_call(const OpCheck& c) {
+  need_args(c, 0, static_cast<size_t>(c.num_in()));
+  for (int i = 0; i < c.num_in(); ++i) need_arg(c, 0, static_cast<size_t>(i), c.in(i), fmt::format("operand {}", i));
+  need_yields_results(c, 0);
+}
+
 void rule_while(const OpCheck& c) {
   need_carried(c, 0, 0, 0);
   need_carried(c, 0, 1, 0);

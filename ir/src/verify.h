@@ -74,6 +74,7 @@ void rule_abs(const OpCheck&);
 void rule_arg_reduce(const OpCheck&);
 void rule_bitcast_convert(const OpCheck&);
 void rule_broadcast(const OpCheck&);
+void rule_call(const OpCheck&);
 void rule_clamp(const OpCheck&);
 void rule_compare(const OpCheck&);
 void rule_complex_part(const OpCheck&);

@@ -20,16 +20,18 @@ constexpr const char* kFamilies[] = {"Elementwise",
                                      "Random numbers",
                                      "Hints, debugging, escape hatches"};
 constexpr const char* kRules[] = {
-    "Abs",   "ArgReduce", "BitcastConvert", "Broadcast",  "Clamp",    "Compare",    "ComplexPart",  "Concat",
-    "Cond",  "Constant",  "Convert",        "Cumulative", "Declared", "Dot",        "DynamicSlice", "DynamicUpdate",
-    "For",   "Get",       "Identity",       "Index",      "Iota",     "MaskedLoad", "NoResult",     "Pad",
-    "Pow",   "Predicate", "Reduce",         "RefResult",  "Reshape",  "Same",       "Scoped",       "Select",
-    "Slice", "Store",     "Swap",           "Transpose",  "Variadic", "While"};
+    "Abs",         "ArgReduce",    "BitcastConvert", "Broadcast", "Call",    "Clamp",      "Compare",
+    "ComplexPart", "Concat",       "Cond",           "Constant",  "Convert", "Cumulative", "Declared",
+    "Dot",         "DynamicSlice", "DynamicUpdate",  "For",       "Get",     "Identity",   "Index",
+    "Iota",        "MaskedLoad",   "NoResult",       "Pad",       "Pow",     "Predicate",  "Reduce",
+    "RefResult",   "Reshape",      "Same",           "Scoped",    "Select",  "Slice",      "Store",
+    "Swap",        "Transpose",    "Variadic",       "While"};
 constexpr const char* kRuleDocs[] = {
     "the operand's type; complex gives its part's float",
     "the operand without the axis, in an integer type",
     "same bits; a ratio of widths appears or disappears as the last dimension",
     "operand dimension i becomes result dimension dims[i], or is 1",
+    "the region takes the operands and yields the results",
     "the type of operand 1; bounds are scalars or have its shape",
     "bool in the operands' shape",
     "float part of a complex operand",

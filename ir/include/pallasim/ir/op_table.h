@@ -25,6 +25,7 @@ enum class TypeRule : uint8_t {
   ArgReduce,
   BitcastConvert,
   Broadcast,
+  Call,
   Clamp,
   Compare,
   ComplexPart,
