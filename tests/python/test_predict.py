@@ -395,3 +395,17 @@ def test_loops_whose_trips_differ_are_run():
                        out_shape=S((512,), jnp.float32), compiler_params=plt.CompilerParams())
     some, all_ = (predicted(f, S((8192,), jnp.float32), chip=GPU, waves=w)[0] for w in (3, 0))
     assert some.seconds == all_.seconds and not any("of the trips of loops" in n for n in some.notes)
+
+
+def test_a_prediction_that_runs_too_long_says_how_far_it_went():
+    from pallasim import _core, _predict
+
+    def kernel(o_ref):
+        o_ref[0] = jax.lax.while_loop(lambda i: i >= 0, lambda i: i + 1 - 1, jnp.int32(0))
+
+    f = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((1,), jnp.int32), out_specs=pl.BlockSpec(memory_space=pltpu.SMEM))
+    with pallasim.emulate("tpu-v5e"):
+        (text, options, contents), = _predict._traced(f, (), {}, "tpu-v5e", {})
+    with pytest.raises(_core.DiagnosticError, match="the limit of 1000 steps is reached") as e:
+        _core.predict(text, options, contents, False, False, 3, False, "", 1000)
+    assert "predict a smaller grid" in str(e.value) and "max_steps" not in str(e.value)

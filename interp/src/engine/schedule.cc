@@ -18,7 +18,7 @@ int64_t steps_of_a_turn(size_t threads, bool programs) { return programs ? 1 << 
 
 template <typename Token>
 void check_limits(Execution& ex, const RunOptions& o, const Thread& t, int64_t idle, const Token& token) {
-  if (o.max_steps > 0 && ex.steps >= o.max_steps) ex.diagnostics->step_limit(ex, t, token());
+  if (o.max_steps > 0 && ex.steps >= o.max_steps) ex.diagnostics->step_limit(ex, t, o.max_steps, token());
   // A turn that only finds its condition unchanged is worth many idle steps: everybody is waiting.
   constexpr int64_t kStepsPerSpin = 1000;
   if (o.livelock_steps > 0 && ex.spins >= std::max<int64_t>(o.livelock_steps / kStepsPerSpin, 1) &&

@@ -115,9 +115,11 @@ void Words::no_progress(Execution& ex, const Thread& t, int64_t idle, const std:
           token, "a loop condition never changes; livelock_steps sets the limit");
 }
 
-void Words::step_limit(Execution& ex, const Thread& t, const std::string& token) const {
-  stop_at(ex, t, "PS-LIVE-002", fmt::format("the limit of {} steps is reached", ex.options->max_steps), token,
-          "raise max_steps, or look for a loop that does not end");
+void Words::step_limit(Execution& ex, const Thread& t, int64_t most, const std::string& token) const {
+  stop_at(ex, t, "PS-LIVE-002", fmt::format("the limit of {} steps is reached", most), token,
+          most == ex.options->max_steps
+              ? "raise max_steps, or look for a loop that does not end"
+              : "a prediction runs no more: predict a smaller grid, or look for a loop that does not end");
 }
 
 void Words::interrupted(Execution& ex, const Thread& t, const std::string& token) const {

@@ -46,7 +46,7 @@ class Words final : public ops::Diagnostics {
   [[noreturn]] void waiting_programs(Execution&, const Thread&, const std::string& token) const override;
   [[noreturn]] void polling_threads(Execution&, const Thread&, const std::string& token) const override;
   [[noreturn]] void no_progress(Execution&, const Thread&, int64_t idle_steps, const std::string& token) const override;
-  [[noreturn]] void step_limit(Execution&, const Thread&, const std::string& token) const override;
+  [[noreturn]] void step_limit(Execution&, const Thread&, int64_t most, const std::string& token) const override;
   [[noreturn]] void interrupted(Execution&, const Thread&, const std::string& token) const override;
   [[noreturn]] void restored_differs(const Execution&, int64_t step, const std::string& what) const override;
   [[noreturn]] void footprint_differs(const Thread&, const Step*, const std::string& what, int64_t byte) const override;

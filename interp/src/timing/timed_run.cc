@@ -1,6 +1,7 @@
 #include "timed_run.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "../engine/visible.h"
@@ -138,7 +139,7 @@ class Run {
       if (!next) return t.stop;
       s = next;
       // What is left out nobody sees, and where it would lie may not be known.
-    } while ((skips(*s) || !visibility_.sees(t, *s)) && clocks_.at(t.index) <= limit() &&
+    } while ((skips(*s) || !visibility_.sees(t, *s)) && clocks_.at(t.index) <= limit() && ex_.steps <= most_steps_ &&
              g_interrupt_epoch.load(std::memory_order_relaxed) == ex_.host.interrupt_epoch);
     t.pc = s;
     return Stop::None;
@@ -171,7 +172,7 @@ class Run {
       }
     }
     if (stop == Stop::Yielded) clocks_.polled(t.index);
-    if (how_.most_steps > 0 && ex_.steps > how_.most_steps) ex_.diagnostics->step_limit(ex_, t, "virtual-time");
+    if (ex_.steps > most_steps_) ex_.diagnostics->step_limit(ex_, t, how_.most_steps, "virtual-time");
     if (g_interrupt_epoch.load(std::memory_order_relaxed) != ex_.host.interrupt_epoch)
       ex_.diagnostics->interrupted(ex_, t, "virtual-time");
     return !waits && (stop == Stop::None || stop == Stop::Yielded);
@@ -180,6 +181,7 @@ class Run {
   Execution& ex_;
   Clocks& clocks_;
   const TimedRun& how_;
+  const int64_t most_steps_ = how_.most_steps > 0 ? how_.most_steps : std::numeric_limits<int64_t>::max();
   Visibility visibility_;
   Ready ready_;
   Clocks::Ended ended_;
