@@ -121,7 +121,7 @@ class Diagnostics {
   [[noreturn]] virtual void no_progress(Execution&, const Thread&, int64_t idle_steps,
                                         const std::string& token) const = 0;  // PS-LIVE-001
   [[noreturn]] virtual void step_limit(Execution&, const Thread&, int64_t most,
-                                       const std::string& token) const = 0;  // PS-LIVE-002
+                                       const std::string& token) const = 0;                              // PS-LIVE-002
   [[noreturn]] virtual void interrupted(Execution&, const Thread&, const std::string& token) const = 0;  // PS-INT-001
   [[noreturn]] virtual void restored_differs(const Execution&, int64_t step,
                                              const std::string& what) const = 0;  // PS-BUG-003
