@@ -12,6 +12,7 @@ three constants (rate of flops, bandwidth, time of a launch) are fitted to these
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib
 import json
 import math
@@ -33,8 +34,8 @@ from scipy.stats import spearmanr
 import pallasim
 
 CHIPS = {"nvidia_b200": "gpu-b200", "nvidia_h100_80gb_hbm3": "gpu-h100", "tpu7x": "tpu-7x", "tpu_v5": "tpu-v5p", "tpu_v5_lite": "tpu-v5e", "tpu_v6_lite": "tpu-v6e"}
-# Published, of the chip's memory: what XLA moves around the kernels goes at nine tenths of it.
-BANDWIDTH = {"gpu-b200": 7.2e12, "gpu-h100": 3.05e12, "tpu-7x": 6.6e12, "tpu-v5p": 2.5e12, "tpu-v5e": 7.3e11, "tpu-v6e": 1.48e12}
+# Published, of the memory of a device: what XLA moves around the kernels goes at nine tenths of it.
+BANDWIDTH = {"gpu-b200": 7.2e12, "gpu-h100": 3.05e12, "tpu-7x": 3.3e12, "tpu-v5p": 2.5e12, "tpu-v5e": 7.3e11, "tpu-v6e": 1.48e12}
 FOLDERS = {"ragged_dot": "ragged_dot", "flash_attention": "attention", "gated_linear_unit": "gated_linear_unit", "normalization": "normalization",
            "linear_softmax_cross_entropy_loss": "linear_softmax_cross_entropy_loss"}
 
@@ -63,31 +64,75 @@ def predicted(op: Any, ba: Any, config: Any, chip: str) -> tuple[Any, float, flo
                          options={"out_of_bounds": "uninitialized"})  # some load whole blocks behind an array's end, and use none of it: chips go on
     with pallasim.emulate(chip):
         closed, out = jax.make_jaxpr(lambda *x: f(x), return_shape=True)(*x)
-    return p, sum(size_of(a) for a in jax.tree.leaves((x, out))), transposed(closed.jaxpr)
+    return p, sum(size_of(a) for a in jax.tree.leaves((x, out))), Around(closed, chip.startswith("tpu")).moved
 
 
 def size_of(a: Any) -> int:
     return math.prod(a.shape) * a.dtype.itemsize
 
 
-def transposed(jaxpr: Any, chain: frozenset[Any] = frozenset()) -> float:
-    """Bytes that XLA reads and writes around the kernels to bring arrays into another order; one transposition behind another is none."""
-    moved, chained = 0.0, set(chain)
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name in ("pallas_call", "mpmd_map"):
-            continue
-        inner = [j for v in eqn.params.values() if hasattr(j := getattr(v, "jaxpr", v), "eqns")]
-        of = [v for v in eqn.invars if not hasattr(v, "val") and v in chained]
-        if inner:
-            into = [i for v, i in zip(eqn.invars, inner[0].invars) if not hasattr(v, "val") and v in chained] if len(inner[0].invars) == len(eqn.invars) else []
-            moved += transposed(inner[0], frozenset(into))
-        elif eqn.primitive.name == "transpose":
-            if not of:
-                moved += 2 * size_of(eqn.outvars[0].aval)
-            chained |= set(eqn.outvars)
-        elif of and eqn.outvars[0].aval.shape and math.prod(eqn.outvars[0].aval.shape) == math.prod(of[0].aval.shape):
-            chained |= set(eqn.outvars)
-    return moved
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """Outside of kernels: what a value is made of, and how. order: of an argument's or a kernel's result's dimensions; None: it is computed."""
+
+    roots: frozenset[tuple[int, int]]  # by number, their bytes
+    shape: tuple[int, ...]
+    order: tuple[int, ...] | None
+
+    def costs_nothing(self, tpu: bool) -> bool:
+        """It lies in memory as it is wanted. libtpu 0.0.42 keeps [batch, sequence, heads, d] with d < 128 so that the sequence is along lanes."""
+        return not self.roots or self.order == tuple(range(len(self.shape))) or \
+            tpu and len(self.shape) == 4 and self.shape[3] < 128 and self.order == (0, 2, 3, 1)
+
+
+class Around:
+    """Bytes that XLA moves around the kernels. All that lies between an argument, a kernel and a result is one loop that reads where it begins, and
+    writes where it ends (programs that libtpu makes of these rows are like that)."""
+
+    def __init__(self, closed: Any, tpu: bool) -> None:
+        self.tpu, self.moved, self.number = tpu, 0, 0
+        jaxpr = closed.jaxpr
+        results = self.look(jaxpr, [self.root(v.aval, size_of(v.aval)) for v in jaxpr.invars])
+        for v, made in zip(jaxpr.outvars, results):
+            self.wanted(made, size_of(v.aval))
+
+    def root(self, aval: Any, size: int) -> Made:
+        self.number += 1
+        return Made(frozenset([(self.number, size)]), aval.shape, tuple(range(aval.ndim)))
+
+    def wanted(self, made: Made | None, size: int) -> None:
+        if made and not made.costs_nothing(self.tpu):
+            self.moved += size + sum(n for _, n in made.roots)
+
+    def of_kernel(self, aval: Any) -> int:
+        """A kernel's arrays lie in whole rows of lanes on a TPU."""
+        last = aval.shape[-1] if aval.shape else 1
+        return size_of(aval) * (-(-last // 128) * 128) // last if self.tpu and last else size_of(aval)
+
+    def look(self, jaxpr: Any, inputs: list[Made | None]) -> list[Made | None]:
+        made: dict[Any, Made] = {v: m for v, m in zip(jaxpr.invars, inputs) if m}
+
+        def of(v: Any) -> Made | None:
+            return None if hasattr(v, "val") else made.get(v)
+
+        for eqn in jaxpr.eqns:
+            name, out = eqn.primitive.name, eqn.outvars[0] if eqn.outvars else None
+            operands = [of(v) for v in eqn.invars]
+            inner = [j for v in eqn.params.values() if hasattr(j := getattr(v, "jaxpr", v), "eqns")]
+            if name in ("pallas_call", "mpmd_map"):
+                for v in {v for v in eqn.invars if not hasattr(v, "val")}:
+                    self.wanted(of(v), self.of_kernel(v.aval))
+                made |= {v: self.root(v.aval, self.of_kernel(v.aval)) for v in eqn.outvars}
+            elif inner and len(inner[0].invars) == len(eqn.invars):
+                made |= {v: m for v, m in zip(eqn.outvars, self.look(inner[0], operands)) if m}
+            elif name == "transpose" and operands[0] and operands[0].order:
+                m = operands[0]
+                made[out] = Made(m.roots, m.shape, tuple(m.order[i] for i in eqn.params["permutation"]))
+            elif name in ("reshape", "squeeze", "expand_dims") and operands[0] and operands[0].order == tuple(range(eqn.invars[0].aval.ndim)):
+                made[out] = Made(operands[0].roots, out.aval.shape, tuple(range(out.aval.ndim)))
+            elif roots := frozenset().union(*(m.roots for m in operands if m)):
+                made |= {v: Made(roots, v.aval.shape, None) for v in eqn.outvars}
+        return [of(v) for v in jaxpr.outvars]
 
 
 def stop_after(moment: float, done: threading.Event) -> None:

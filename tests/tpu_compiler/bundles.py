@@ -2,8 +2,8 @@
 
     bundles.py table                 # hw_models/timing/tpu_instructions.csv: instructions per register, by operation and type
     bundles.py latencies             # of the same file: cycles from an operation's operands to its result
-    bundles.py rows --out FILE.json  # kernels (schedules.py): their bundles and cycles on each chip; --of products, attention: others
-    bundles.py against FILE.json     # those against what is predicted; needs no libtpu (tests/truth/tpu_bundles.json, …_products, …_attention)
+    bundles.py rows --out FILE.json  # kernels (schedules.py): their bundles and cycles on each chip; --of products, attention, blocks: others
+    bundles.py against FILE.json     # those against what is predicted; needs no libtpu (tests/truth/tpu_bundles.json, …_products, …_attention, …_blocks)
 
 A kernel here is one block in VMEM, so that its schedule is straight and as long as it takes; what waits for copies around it is taken off. Of an
 operation two sizes are compiled: what the larger one takes more is its cost, without what is paid once. Nothing of libtpu is kept but these numbers.
@@ -190,7 +190,7 @@ def latencies(path: pathlib.Path, only: str) -> None:
 
 
 # --- whole kernels ----------------------------------------------------------------------------------------------------
-_OF = {"kernels": schedules.kernels, "products": schedules.products, "attention": schedules.attention}
+_OF = {"kernels": schedules.kernels, "products": schedules.products, "attention": schedules.attention, "blocks": schedules.blocks}
 
 
 def kernels(of: Iterable[str] = tuple(_OF)) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
@@ -243,13 +243,13 @@ def predicted(f: Callable[..., Any], args: list[Any], chip: str) -> tuple[float,
     return sum(c.seconds for c in launch.critical if c.name in _UNITS) * clock, {b.name: b.seconds * clock for b in launch.bounds if b.name in _UNITS}
 
 
-def errors(path: str, every: int = 1) -> dict[str, list[tuple[float, str, float, dict[str, float], dict[str, Any]]]]:
+def errors(path: str, every: int = 1, chips: Iterable[str] = CHIPS) -> dict[str, list[tuple[float, str, float, dict[str, float], dict[str, Any]]]]:
     """By chip, of every n-th kernel: how far the prediction is off, which kernel, its cycles, those predicted by unit, the row of the file."""
     measured = {(r["kernel"], r["chip"]): r for r in json.loads(pathlib.Path(path).read_text(encoding="utf-8"))}
     found: dict[str, list[Any]] = collections.defaultdict(list)
     names = {name for name, _ in measured}
     for name, f, args in [k for k in kernels() if k[0] in names][::every]:
-        for chip in CHIPS:
+        for chip in chips:
             row = measured.get((name, chip))
             if row is None:
                 continue

@@ -235,3 +235,29 @@ def attention() -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
         yield "scores, shifted exp" + size, lambda q, k: _shifted(_scores(q, k)).astype(BF16), [q, kv]
         yield "scores, exp, weighted" + size, lambda q, k, v: _weighted(jnp.exp(_scores(q, k)), v), [q, kv, kv]
         yield "attention" + size, _attention, [q, kv, kv]
+
+
+def _over_blocks(n: int, keys: int) -> Callable[..., Any]:
+    """Attention over n blocks of keys, one behind the other, as kernels of long sequences have it."""
+    def f(q: Any, k: Any, v: Any) -> Any:
+        m, l, o = jnp.full((q.shape[0], 1), -1e30, F32), jnp.zeros((q.shape[0], 1), F32), jnp.zeros(q.shape, F32)
+        for i in range(n):
+            s = _scores(q, k[i * keys:(i + 1) * keys])
+            new = jnp.maximum(m, jnp.max(s, 1, keepdims=True))
+            p, before = jnp.exp(s - new), jnp.exp(m - new)
+            l = before * l + jnp.sum(p, 1, keepdims=True)
+            o = before * o + _weighted(p, v[i * keys:(i + 1) * keys])
+            m = new
+        return o / l
+
+    return f
+
+
+def blocks() -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
+    """Of two and three blocks, so that what one more takes is known: rows of queries x of keys in a block x what a head has."""
+    for rows in (256, 512, 1024):
+        for keys in (256, 512, 1024):
+            for head in (64, 128, 256):
+                for n in (2, 3):
+                    q, kv = jax.ShapeDtypeStruct((rows, head), BF16), jax.ShapeDtypeStruct((n * keys, head), BF16)
+                    yield f"attention over {n} blocks {rows}x{keys}x{head}", _over_blocks(n, keys), [q, kv, kv]

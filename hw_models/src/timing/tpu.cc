@@ -8,6 +8,7 @@
 
 #include "cost.h"
 #include "mxus.h"
+#include "spills.h"
 
 namespace pallasim::hw {
 namespace {
@@ -85,7 +86,10 @@ class Facts {
 
 class Tpu : public CostModel {
  public:
-  Tpu(const ir::Module& m, const Profile& p, const TimingFigures& f) : p_(p), f_(f), facts_(m), mxus_(m, f) {
+  Tpu(const ir::Module& m, const Profile& p, const TimingFigures& f)
+      : p_(p), f_(f), facts_(m), mxus_(m, f), spills_(m, f, [this](const auto& op, const auto& g) {
+          return kept_registers(op, g);
+        }) {
     overlap = Overlap::Packed;
     cycle_ = 1 / f("clock");
     valus_ = f("valu_slots");
@@ -93,6 +97,18 @@ class Tpu : public CostModel {
   }
 
   Work of(const ir::Op& op, const ir::Graph& g) const override {
+    Work w = of_itself(op, g);
+    const Spills::Moved moved = spills_.of(op);
+    if (moved.stored > 0) {
+      busy(w, Unit::Write) += moved.stored * cycle_ / f_("store_slots");
+      busy(w, Unit::Access) += moved.fetched * cycle_ / f_("load_slots");
+    }
+    if (moved.waits > 0)
+      for (size_t i = 0; i < static_cast<size_t>(f_("mxus")); ++i) w.mxus[i] += moved.waits * f_("spill_wait") * cycle_;
+    return w;
+  }
+
+  Work of_itself(const ir::Op& op, const ir::Graph& g) const {
     Work w;
     const Sort sort = sort_of(op.code);
     const ir::Type* out = result_type(op, g);
@@ -323,6 +339,17 @@ class Tpu : public CostModel {
                                std::max<int64_t>(bits / 32, 1));
   }
 
+  // Of a result that lies in registers until it is used: not of what a load brings again, nor of what is the same in
+  // all lanes.
+  double kept_registers(const ir::Op& op, const ir::Graph& g) const {
+    const Sort sort = sort_of(op.code);
+    const ir::Type* t = result_type(op, g);
+    if (!t || t->is_scalar() || t->is_ref || sort == Sort::Load || sort == Sort::Store || sort == Sort::Control ||
+        sort == Sort::Free || facts_.same_in_lanes(g, op.results[0]))
+      return 0;
+    return registers(t);
+  }
+
   Work access(const ir::Op& op, const ir::Graph& g, Sort sort) const {
     Work w;
     const ir::Type* t = moved_type(op, g);
@@ -384,6 +411,7 @@ class Tpu : public CostModel {
   const TimingFigures& f_;
   const Facts facts_;
   const Mxus mxus_;
+  const Spills spills_;
   double cycle_, valus_, cores_;
 };
 
