@@ -154,6 +154,31 @@ def pipelines(bm: int, bn: int, k: int, programs: int, steps: int, share_a: int 
     return f, (S((rows * bm, k), F16), S((k, columns * bn), F16))
 
 
+def added(kind: str, heads: int, seq: int, dim: int, bq: int, bk: int, warps: int) -> Made:
+    """Attention without a maximum, whose scores something is added to: nothing, a row of f32, or tiles of f16 or f32 of an array that all heads have."""
+    def body(q_ref: Any, k_ref: Any, v_ref: Any, *refs: Any) -> None:
+        q = q_ref[...]
+
+        def step(i: Any, acc: Any) -> Any:
+            s = jax.lax.dot_general(q, k_ref[pl.ds(i * bk, bk), :], (((1,), (1,)), ((), ())), preferred_element_type=F32)
+            if kind == "row":
+                s = s + refs[0][pl.ds(i * bk, bk)][None]
+            elif kind != "nothing":
+                s = s + refs[0][:, pl.ds(i * bk, bk)].astype(F32)
+            v = v_ref[pl.ds(i * bk, bk), :]
+            return acc + jnp.dot(jnp.exp2(s).astype(v.dtype), v, preferred_element_type=F32)
+
+        refs[-1][...] = jax.lax.fori_loop(0, seq // bk, step, jnp.zeros((bq, dim), F32)).astype(F16)
+
+    whole, part = pl.BlockSpec((None, seq, dim), lambda h, i: (h, 0, 0)), pl.BlockSpec((None, bq, dim), lambda h, i: (h, i, 0))
+    x, extra, specs = S((heads, seq, dim), F16), [], []
+    if kind == "row":
+        extra, specs = [S((seq,), F32)], [pl.BlockSpec((seq,), lambda h, i: (0,))]
+    elif kind != "nothing":
+        extra, specs = [S((seq, seq), F32 if kind == "f32" else F16)], [pl.BlockSpec((bq, seq), lambda h, i: (i, 0))]
+    return triton(body, x, (heads, seq // bq), [part, whole, whole, *specs], part, warps, 3), (x, x, x, *extra)
+
+
 def parts(one: Any) -> Iterator[Any]:
     """All of them. Those of the last three families are no ground of a figure."""
     for kind, mib, bits in itertools.product(("sum", "add4", "add", "copy", "dup", "fill"), (1, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256), (32, 16)):
@@ -181,6 +206,8 @@ def parts(one: Any) -> Iterator[Any]:
         yield from one("pipelines apart", pipelines, {"bm": bm, "bn": bn, "k": k, "programs": 132, "share_a": share_a, "share_b": share_b}, {"steps": steps})
     for n, k, (bm, bn, warps) in itertools.product((1, 4, 8, 16, 32), (64, 128, 256, 512, 1024), ((64, 128, 4), (128, 128, 8))):
         yield from one("batched", batched, {"batch": n, "m": 896, "n": 768, "k": k}, {"bm": bm, "bn": bn, "bk": 64, "warps": warps, "stages": 3})
+    for dim, (bq, bk, warps), kind in itertools.product((32, 64, 128), ((64, 64, 4), (128, 64, 4), (128, 64, 8), (64, 32, 4)), ("nothing", "row", "f16", "f32")):
+        yield from one("added", added, {"kind": kind, "heads": 256, "seq": 2048, "dim": dim}, {"bq": bq, "bk": bk, "warps": warps})
     shapes = ((512, 32768, 1024), (32768, 512, 1024), (8192, 8192, 1024), (4096, 4096, 4096), (16384, 1024, 4096), (1024, 16384, 4096))
     for (m, n, k), (bm, bn, warps) in itertools.product(shapes, ((64, 128, 4), (128, 128, 8), (128, 64, 4), (128, 128, 4))):
         yield from one("matmul", matmul, {"m": m, "n": n, "k": k}, {"bm": bm, "bn": bn, "bk": 64, "warps": warps, "stages": 3})
