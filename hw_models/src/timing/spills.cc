@@ -1,6 +1,7 @@
 #include "spills.h"
 
 #include <algorithm>
+#include <queue>
 #include <vector>
 
 #include "cost.h"
@@ -62,11 +63,13 @@ void Spills::look(const ir::Region& r, const ir::Graph& g, const TimingFigures& 
     if (once) continue;
     all.push_back({i, it->second.back(), n, static_cast<double>(it->second.size())});
   }
-  double stored = 0;
+  double stored = 0, alive = 0;
+  const auto later = [](const Kept& x, const Kept& y) { return x.to > y.to; };
+  std::priority_queue<Kept, std::vector<Kept>, decltype(later)> now(later);
   for (const Kept& k : all) {
-    double alive = 0;
-    for (const Kept& o : all)
-      if (o.from <= k.from && o.to > k.from) alive += o.registers;
+    for (; !now.empty() && now.top().to <= k.from; now.pop()) alive -= now.top().registers;
+    now.push(k);
+    alive += k.registers;
     if (alive <= f("vector_registers")) continue;
     moved_[&r.ops[k.from]] = {k.registers, k.registers * k.uses, 0};
     stored += k.registers;
