@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import statistics
 import sys
 
@@ -14,6 +15,8 @@ from jax.experimental.pallas import tpu as pltpu
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "tpu_compiler"))
 import bundles  # noqa: E402
+
+import pallasim  # noqa: E402
 
 F32, BF16, I32 = jnp.float32, jnp.bfloat16, jnp.int32
 ROWS, COLS = 256, 512
@@ -121,6 +124,12 @@ def test_schedules_of_one_more_block(chip, most):
 
 
 def test_what_registers_do_not_hold_goes_to_vmem():
+    def notes(rows, keys):
+        args = [jax.ShapeDtypeStruct((rows, 128), BF16), jax.ShapeDtypeStruct((keys, 128), BF16)]
+        with pallasim.emulate("tpu-v5p"):
+            launch, = pallasim.predict(bundles.call(shifted, args, jax.ShapeDtypeStruct((rows, keys), F32)), *args, chip="tpu-v5p", sensitivity=False)
+        return [n for n in launch.notes if "VMEM" in n]
+
     def stores(rows, keys, of):
         args = [jax.ShapeDtypeStruct((rows, 128), BF16), jax.ShapeDtypeStruct((keys, 128), BF16)]
         f = bundles.call(of, args, jax.eval_shape(of, *args))
@@ -132,6 +141,9 @@ def test_what_registers_do_not_hold_goes_to_vmem():
 
     assert stores(128, 128, shifted) == pytest.approx(16), "16 registers of scores stay: the results are stored, and no more"
     assert stores(512, 512, shifted) == pytest.approx(2 * 256), "256 registers of scores, which the maximum and the difference want, are stored as well"
+    assert notes(128, 128) == []
+    note, = notes(512, 512)
+    assert re.fullmatch(r"at line \d+ values take about 256 vector registers, of 64 that a core has: 1024 KiB go to VMEM and back each time", note), note
     assert stores(512, 512, lambda q, k: jnp.exp(bundles.schedules._scores(q, k))) == pytest.approx(256), "what goes on register by register needs no place"
     assert stores(512, 512, lambda q, k: jnp.exp(jnp.max(q, 1, keepdims=True)) + k.astype(F32)[:, :1]) < 512, "without products nothing is taken to be stored"
 

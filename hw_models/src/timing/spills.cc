@@ -63,7 +63,8 @@ void Spills::look(const ir::Region& r, const ir::Graph& g, const TimingFigures& 
     if (once) continue;
     all.push_back({i, it->second.back(), n, static_cast<double>(it->second.size())});
   }
-  double stored = 0, alive = 0;
+  double stored = 0, alive = 0, largest = 0;
+  Spilled most;
   const auto later = [](const Kept& x, const Kept& y) { return x.to > y.to; };
   std::priority_queue<Kept, std::vector<Kept>, decltype(later)> now(later);
   for (const Kept& k : all) {
@@ -73,8 +74,13 @@ void Spills::look(const ir::Region& r, const ir::Graph& g, const TimingFigures& 
     if (alive <= f("vector_registers")) continue;
     moved_[&r.ops[k.from]] = {k.registers, k.registers * k.uses, 0};
     stored += k.registers;
+    most.needed = std::max(most.needed, alive);
+    if (k.registers > largest) largest = k.registers, most.at = &r.ops[k.from];
   }
   if (stored <= 0) return;
+  most.registers = f("vector_registers");
+  most.bytes = stored;
+  note(most);
   for (const ir::Op& op : r.ops)
     if (sort_of(op.code) == Sort::Product) moved_[&op].waits = stored * product_shape(op, g).flops() / products;
 }

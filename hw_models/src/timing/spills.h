@@ -22,10 +22,16 @@ class Spills {
     const auto it = moved_.find(&op);
     return it == moved_.end() ? Moved{} : it->second;
   }
+  // In the region where it is most; `bytes` are registers.
+  const Spilled& most() const { return most_; }
 
  private:
+  void note(const Spilled& s) {
+    if (s.bytes > most_.bytes) most_ = s;
+  }
   void look(const ir::Region&, const ir::Graph&, const TimingFigures&, const Registers&);
   std::unordered_map<const ir::Op*, Moved> moved_;
+  Spilled most_;
 };
 
 }  // namespace pallasim::hw

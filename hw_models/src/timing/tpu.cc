@@ -108,6 +108,12 @@ class Tpu : public CostModel {
     return w;
   }
 
+  Spilled spilled() const override {
+    Spilled s = spills_.most();
+    s.bytes *= static_cast<double>(p_.sublanes * p_.lanes * 4);
+    return s;
+  }
+
   Work of_itself(const ir::Op& op, const ir::Graph& g) const {
     Work w;
     const Sort sort = sort_of(op.code);

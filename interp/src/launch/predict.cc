@@ -369,14 +369,7 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
         fmt::format("{} of {} programs were run; a wave of those that were not takes as long as the second one",
                     r.run * r.sample.stride, r.programs));
   if (!folded.empty()) out.notes.push_back(folded);
-  if (const auto& spilled = launch.timed().spilled()) {
-    const int64_t line = ir::site_of(*cached.locs, spilled->at->loc).source.line;
-    out.notes.push_back(
-        fmt::format("{}values take about {:.0f} registers of a lane, of {} that it has: {:.3g} KiB go to local memory "
-                    "and back each time",
-                    line > 0 ? fmt::format("at line {} ", line) : "", spilled->needed(), spilled->registers,
-                    spilled->spilled() / 1024));
-  }
+  if (!launch.timed().spilled().empty()) out.notes.push_back(launch.timed().spilled());
   for (const hw::TimingFigure* f : figures->used()) out.figures.push_back({*f, std::nullopt});
   if (how.sensitivity) find_changes(l, powered, *figures, r.seconds, &out.figures);
   std::stable_sort(out.figures.begin(), out.figures.end(), [](const auto& a, const auto& b) {

@@ -86,7 +86,16 @@ void TimedLaunch::take_sample(Population* who, ClockSettings* settings, Sample* 
 void TimedLaunch::spill(const Pressure& pressure, StepCosts* costs) {
   if (!pressure.at || !pressure.spills()) return;
   costs->add(*pressure.at, hw::Unit::Access, 2 * pressure.spilled() / f_("spill_bandwidth"));
-  spilled_ = pressure;
+  note_spilled({pressure.at, pressure.needed(), static_cast<double>(pressure.registers), pressure.spilled()}, true);
+}
+
+void TimedLaunch::note_spilled(const hw::Spilled& s, bool gpu) {
+  if (!s.at || s.bytes <= 0) return;
+  const int64_t line = ir::site_of(*l_.cached.locs, s.at->loc).source.line;
+  spilled_ = fmt::format("{}values take about {:.0f} {}, of {:.0f} that {} has: {:.4g} KiB go to {} and back each time",
+                         line > 0 ? fmt::format("at line {} ", line) : "", s.needed,
+                         gpu ? "registers of a lane" : "vector registers", s.registers, gpu ? "it" : "a core",
+                         s.bytes / 1024, gpu ? "local memory" : "VMEM");
 }
 
 // When all programs are through, of which `r.run` were run.
@@ -126,6 +135,7 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   StepCosts costs(p, *model, gpu, triton && stages > 1);
   const Pressure pressure = gpu ? register_pressure(p, warps) : Pressure{};
   spill(pressure, &costs);
+  if (!gpu) note_spilled(model->spilled(), false);
   Options any = l_.options;
   any.replay = kAnyChoices;
   Population who = population_of(p, any, call.grid);

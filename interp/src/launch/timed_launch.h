@@ -42,12 +42,13 @@ class TimedLaunch {
 
   // Of programs on an SM, and what they need there; once it ran.
   const std::optional<hw::Residency>& residency() const { return residency_; }
-  // Where registers do not hold what is alive; once it ran.
-  const std::optional<Pressure>& spilled() const { return spilled_; }
+  // Where registers do not hold what is alive, in words; once it ran. Empty: they do.
+  const std::string& spilled() const { return spilled_; }
 
  private:
   void find_residency(const StepCosts&, const Pressure&, Population*, double* per_core);
   void spill(const Pressure&, StepCosts*);
+  void note_spilled(const hw::Spilled&, bool gpu);
   void take_sample(Population*, ClockSettings*, Sample*) const;
   static std::vector<std::pair<std::string, double>> shared_busy(const Clocks&);
   double end_of_all(const Clocks&, const TimedOutcome&, int64_t resident, int64_t skipped_waves) const;
@@ -55,7 +56,7 @@ class TimedLaunch {
   const LaunchInTime& l_;
   const hw::TimingFigures& f_;
   std::optional<hw::Residency> residency_;
-  std::optional<Pressure> spilled_;
+  std::string spilled_;
 };
 
 }  // namespace pallasim::interp

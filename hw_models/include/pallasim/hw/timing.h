@@ -102,6 +102,13 @@ struct ProductShape {
   double flops() const;
 };
 
+// Where registers do not hold what is alive at a time: what goes to memory and comes back.
+struct Spilled {
+  const ir::Op* at = nullptr;        // that makes the largest of it; null: they hold all
+  double needed = 0, registers = 0;  // at the worst place, and that there are
+  double bytes = 0;
+};
+
 // The costs of operations of one machine on one chip. Pure: of an operation and the types of its values. Operations
 // that are asynchronous cost nothing here; what they move is a matter of Transfers, what they multiply of product().
 class CostModel {
@@ -113,6 +120,8 @@ class CostModel {
   virtual Work staged(double bytes) const { return (void)bytes, Work{}; }
   // Elements side by side of an atomic operation that one lane has: it asks for them one after the other.
   virtual double side_by_side(const ir::Op&, const ir::Graph&) const { return 1; }
+  // Of a TPU, in the region where it is most; a GPU's follow from its warps.
+  virtual Spilled spilled() const { return {}; }
   Overlap overlap = Overlap::InOrder;
   bool operands_in_shared_memory = false;  // tensor cores read them there
   double issue_share = 1;                  // of a core's units that one thread can keep busy
