@@ -39,7 +39,8 @@ def predict(f: Callable[..., Any], *args: Any, chip: str, values: bool = False, 
 
     Arguments are arrays or `jax.ShapeDtypeStruct`. Where control depends on what arrays hold, kernels are run with those values: with
     arrays, with what they are given when f runs on the emulator; with shapes alone, with zeros. values: compute them in any case.
-    sensitivity: say how much the guessed figures matter, which predicts once more for each. waves: programs of a grid beyond so many waves
+    sensitivity: say how much the guessed figures matter, and what changes would gain, which predicts once more for each of them: when a launch's
+    figures, advice or text are asked for, and where there is a trace or a report at once. waves: programs of a grid beyond so many waves
     are not run where all do the same, nor trips in the middle of long loops; 0: all are. cold: caches are empty; else they hold the arrays
     where those fit, as when a launch is repeated. sample: of a GPU's programs that are alike and share nothing but a cache that holds the
     arrays, run some, on as many SMs with their share of it, as sweeps do; flops and bytes are estimates then.
@@ -77,11 +78,17 @@ def _one(text: str, settings: str, contents: list[list[bytes | None]], values: b
          report: bool, sample: bool) -> tuple[KernelTime, str]:
     from . import _core
 
-    try:
-        text, data = _core.predict(text, settings, contents, values, sensitivity, waves, cold, trace, 0, report, sample)
-        return _times.of_json(text), data
-    except _core.DiagnosticError as e:
-        raise _findings.from_error(e) from None
+    def made(sensitivity: bool) -> tuple[KernelTime, str]:
+        try:
+            found, data = _core.predict(text, settings, contents, values, sensitivity, waves, cold, trace, 0, report, sample)
+            return _times.of_json(found), data
+        except _core.DiagnosticError as e:
+            raise _findings.from_error(e) from None
+
+    if not sensitivity or trace or report:
+        return made(sensitivity)
+    first, data = made(False)
+    return _times.Later.of(first, lambda: made(True)[0]), data
 
 
 _Launch = tuple[str, str, list[list[bytes | None]]]  # text, options, contents of the arguments of each device

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from . import _display
@@ -117,6 +119,32 @@ class KernelTime:
     def _repr_html_(self) -> str:
         first, _, rest = self.text.rstrip("\n").partition("\n")
         return f"<details open><summary>{_display.text(first)}</summary>{_display.pre(rest)}</details>"
+
+
+_LATER = frozenset(("figures", "advice", "text"))
+_ASKING = threading.RLock()
+
+
+class Later(KernelTime):
+    """One whose figures, advice and text are known when somebody asks for them: `whole` tells them then, once."""
+
+    @classmethod
+    def of(cls, first: KernelTime, whole: Callable[[], KernelTime]) -> Later:
+        made = cls(**vars(first))
+        vars(made)["_whole"] = whole
+        return made
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _LATER and "_whole" in vars(self):
+            with _ASKING:
+                if whole := vars(self).get("_whole"):
+                    found = whole()
+                    vars(self).update({field: getattr(found, field) for field in _LATER})
+                    del vars(self)["_whole"]
+        return super().__getattribute__(name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KernelTime, tuple(getattr(self, field.name) for field in dataclasses.fields(self))
 
 
 def of_json(text: str) -> KernelTime:
