@@ -116,7 +116,8 @@ int report_launches(const PictureOptions& o, Out& out) {
         } else if (by_steps) {
           seen.push_back(run_steps(l, session, kernel_name(m), o.run.progress, &own));
         } else {
-          p = interp::predict(l.cached(), l.calls(), l.options, {.timeline = true, .picture = trace::report_limits()});
+          p = interp::predict(l.cached(), l.calls(), l.options,
+                              {.timeline = true, .every_trip = true, .picture = trace::report_limits()});
           r.prediction = &p;
         }
         r.timeline = by_steps ? &own : &p.timeline;

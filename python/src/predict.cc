@@ -105,6 +105,7 @@ std::pair<std::string, std::string> predicted(const std::string& text, const std
   how.sample = sample;
   if (most_steps > 0) how.most_steps = most_steps;
   how.timeline = report || !trace.empty();
+  how.every_trip = report;
   if (report && trace.empty()) how.picture = trace::report_limits();
   const Predicted p = predict_text(text, interp::parse_options(options), contents, how);
   if (!trace.empty()) {
@@ -135,7 +136,7 @@ std::pair<std::string, std::string> latest_report() {
   watch_interrupts(-1);
   nb::gil_scoped_release unlocked;
   interp::PredictOptions how;
-  how.timeline = true;
+  how.timeline = how.every_trip = true;
   how.picture = trace::report_limits();
   Contents contents;
   for (const auto& device : r.contents) contents.emplace_back(device.begin(), device.end());

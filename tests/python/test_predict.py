@@ -231,6 +231,45 @@ def packets(content):
         yield d
 
 
+def drawn(path):
+    """Names of a trace's slices, and of its tracks."""
+    tracks, slices = [], []
+    for d in packets(path.read_bytes()):
+        if 60 in d:
+            tracks.append(dict(fields(d[60]))[2].decode())
+        elif (e := dict(d[11]))[9] == 1:
+            slices.append(e[10])
+    return slices, tracks
+
+
+def test_the_time_line_says_which_trips_it_leaves_out(tmp_path):
+    def long_kernel(x_ref, o_ref):
+        def trip(i, carry):
+            o_ref[...] = o_ref[...] * 0.5 + x_ref[...]
+            return carry
+
+        o_ref[...] = jnp.zeros_like(x_ref)
+        jax.lax.fori_loop(0, 5000, trip, 0)
+
+    x = jax.ShapeDtypeStruct((256, 256), jnp.float32)
+    f = pl.pallas_call(long_kernel, out_shape=x)
+    path = tmp_path / "run.perfetto-trace"
+    some = pallasim.predict(f, x, chip="tpu-v5e", sensitivity=False, trace=str(path))
+    slices, tracks = drawn(path)
+    marks = [s for s in slices if s.endswith("trips left out")]
+    assert len(marks) == 1
+    left = int(marks[0].split()[0])
+    assert 4900 < left < 5000 and len(slices) < 20 * (5000 - left)
+    assert f"left out: {left} trips of loops, which take as long as those before and behind them" in tracks
+    assert some.seconds == pallasim.predict(f, x, chip="tpu-v5e", sensitivity=False).seconds
+    every = pallasim.predict(f, x, chip="tpu-v5e", sensitivity=False, trace=str(path), waves=0)
+    assert every.seconds == pytest.approx(some.seconds, rel=1e-3)
+    slices, tracks = drawn(path)
+    assert len(slices) > 5000 and not any("left out" in t for t in (*slices, *tracks))
+    page = pallasim.predict(f, x, chip="tpu-v5e", sensitivity=False, report=True).page
+    assert "long_kernel" in page._launches[0] and "trips" not in page._launches[0], "a page has all of them"
+
+
 def test_the_time_line_is_perfettos(tmp_path):
     path = tmp_path / "run.perfetto-trace"
     p = predicted(*pipeline(8), trace=str(path))

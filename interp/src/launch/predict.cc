@@ -27,9 +27,10 @@ class WholeLaunch {
   TimedOutcome run(Timeline* timeline, Prediction* out, std::string* note = nullptr) {
     const Timeline fresh = timeline ? *timeline : Timeline{};
     // What was decided for the launch holds when a figure is another one.
-    if (!l_.values && l_.how.waves > 0 && !l_.how.timeline)
+    const bool draws = l_.how.timeline;
+    if (!l_.values && l_.how.waves > 0 && !(draws && l_.how.every_trip))
       for (const bool samples : {true, false}) {
-        if (samples && !l_.samples) continue;
+        if (samples && (!l_.samples || draws)) continue;
         samples_ = samples;
         if (l_.folds)
           if (auto r = folded(timeline, out, note)) return *r;
@@ -333,13 +334,13 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
                        return o.kind == ir::Operand::Kind::Prefetch ||
                               (o.kind == ir::Operand::Kind::Input && o.space == ir::Space::Smem);
                      });
-  out.timeline = how.picture;
-  out.timeline.kernel = out.kernel;
+  Timeline drawn = how.picture;  // beside the prediction, which is put together from several runs
+  drawn.kernel = out.kernel;
   Timeline one_core;  // where nobody wants a picture, advice takes what moves on one core
   one_core.moves_only = true;
   one_core.most_moves = 4000;
   one_core.most_cores = 1;
-  Timeline* timeline = how.timeline ? &out.timeline : &one_core;
+  Timeline* timeline = how.timeline ? &drawn : &one_core;
   PoweredLaunch powered(l, *figures);
   std::string folded;
   TimedOutcome r;
@@ -381,6 +382,7 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
       return predicted_with(*cached.plan, change, devices, options, how);
     };
   out.advice = advise(out, ground);
+  out.timeline = std::move(drawn);
   return out;
 }
 

@@ -284,7 +284,8 @@ void Clocks::watch_carried(const Thread& t, const ir::Op* loop, Clock::Trips* tr
   trips->carried = std::move(now);
 }
 
-void Clocks::move_carried(Thread& t, const ir::Op* loop, const Clock::Trips& trips) const {
+void Clocks::move_carried(Thread& t, const ir::Op* loop, const Clock::Trips& trips) {
+  if (picture_) picture_->left_out(t.index, at(t.index), trips.left.trips, loop->loc);
   const auto& carried = costs_.carried(loop);
   for (size_t i = 0; i < carried.size() && i < trips.step.size(); ++i) {
     if (!trips.steady[i]) continue;

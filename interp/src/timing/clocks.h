@@ -230,7 +230,7 @@ class Clocks : public Events {
   void count_trip(Thread&, const Step&, const ir::Op* loop);
   void leave_out(Clock&, const ir::Op* loop, int64_t trips);
   void watch_carried(const Thread&, const ir::Op* loop, Clock::Trips*) const;
-  void move_carried(Thread&, const ir::Op* loop, const Clock::Trips&) const;
+  void move_carried(Thread&, const ir::Op* loop, const Clock::Trips&);
   static void end_loop(Clock&, const Folds::Left&);
   static bool unrolled(const Clock&, const StepCost&);
   void wake(int32_t thread, double time, const Path&, int cause);

@@ -83,6 +83,12 @@ void Picture::slice(int32_t thread, double begin, double end, int32_t word, ir::
   to_->add({.begin = begin, .end = end, .track = w.track, .name = word, .line = line_of(line), .point = w.point});
 }
 
+void Picture::left_out(int32_t thread, double at, int64_t trips, ir::LocId line) {
+  if (!slices() || !where(thread).pictured) return;
+  slice(thread, at, at, word(fmt::format("{} trips left out", trips)), line);
+  to_->trips_left_out += trips;
+}
+
 void Picture::unit(int32_t thread, const char* unit, double begin, double end, int32_t word, ir::LocId line) {
   if (!slices() || end <= begin) return;
   Where& w = where(thread);

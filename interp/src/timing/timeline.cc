@@ -152,6 +152,8 @@ double Timeline::end() const {
 
 std::string Timeline::left_out() const {
   std::vector<std::string> all;
+  if (trips_left_out > 0)
+    all.push_back(fmt::format("{} trips of loops, which take as long as those before and behind them", trips_left_out));
   if (folded > 0)
     all.push_back(
         fmt::format("{} of {} slices are part of others", folded, folded + static_cast<int64_t>(slices.size())));

@@ -28,8 +28,9 @@ struct PredictOptions {
   // Arguments whose contents nobody gave (by number, bounds of the grid first): zeros stand for them, so that what they
   // lead to is no finding.
   std::vector<bool> made_up = {};
-  bool timeline = false;  // keep one
-  Timeline picture = {};  // an empty one: its limits
+  bool timeline = false;    // keep one
+  bool every_trip = false;  // it has all trips of loops; else those that are run, and marks where others would be
+  Timeline picture = {};    // an empty one: its limits
 };
 
 struct Prediction {
