@@ -179,6 +179,48 @@ def added(kind: str, heads: int, seq: int, dim: int, bq: int, bk: int, warps: in
     return triton(body, x, (heads, seq // bq), [part, whole, whole, *specs], part, warps, 3), (x, x, x, *extra)
 
 
+def accumulators(count: int, bn: int, k: int, programs: int) -> Made:
+    """So many sums of 64 x bn of one warpgroup, to which the same blocks are multiplied: more than registers hold, of 256 and more."""
+    def body(a_gmem: Any, b_gmem: Any, o_gmem: Any) -> None:
+        i = jax.lax.axis_index("sm")
+
+        def products(*accs: Any) -> Any:
+            @functools.partial(pl.run_scoped, a=plgpu.SMEM((2, 64, 64), F16), b=plgpu.SMEM((2, 64, bn), F16), full=plgpu.Barrier(num_arrivals=2, num_barriers=2))
+            def _(a: Any, b: Any, full: Any) -> None:
+                def fetch(s: Any) -> None:
+                    slot = s % 2
+                    plgpu.copy_gmem_to_smem(a_gmem.at[pl.ds(i * 64, 64), pl.ds(s * 64, 64)], a.at[slot], full.at[slot])
+                    plgpu.copy_gmem_to_smem(b_gmem.at[pl.ds(s * 64, 64), :], b.at[slot], full.at[slot])
+
+                fetch(0)
+
+                def step(s: Any, carry: Any) -> Any:
+                    pl.when(s + 1 < k // 64)(lambda: fetch(s + 1))
+                    plgpu.barrier_wait(full.at[s % 2])
+                    for acc in accs:
+                        plgpu.wgmma(acc, a.at[s % 2], b.at[s % 2])
+                        plgpu.wgmma_wait(0)
+                    return carry
+
+                jax.lax.fori_loop(0, k // 64, step, 0)
+
+            return sum(acc[...] for acc in accs)
+
+        total = pl.run_scoped(products, *[plgpu.ACC((64, bn))] * count)
+
+        @functools.partial(pl.run_scoped, tile=plgpu.SMEM((64, bn), F16))
+        def _(tile: Any) -> None:
+            tile[...] = total.astype(F16)
+            plgpu.commit_smem()
+            plgpu.copy_smem_to_gmem(tile, o_gmem.at[i])
+            plgpu.wait_smem_to_gmem(0)
+
+    name = "out_type" if "out_type" in inspect.signature(plgpu.kernel).parameters else "out_shape"
+    f = plgpu.kernel(body, grid=(programs,), grid_names=("sm",), **{name: S((programs, 64, bn), F16)},
+                     compiler_params=plgpu.CompilerParams(lowering_semantics=plgpu.LoweringSemantics.Warpgroup))
+    return f, (S((programs * 64, k), F16), S((k, bn), F16))
+
+
 def parts(one: Any) -> Iterator[Any]:
     """All of them. Those of the last three families are no ground of a figure."""
     for kind, mib, bits in itertools.product(("sum", "add4", "add", "copy", "dup", "fill"), (1, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256), (32, 16)):
@@ -208,6 +250,8 @@ def parts(one: Any) -> Iterator[Any]:
         yield from one("batched", batched, {"batch": n, "m": 896, "n": 768, "k": k}, {"bm": bm, "bn": bn, "bk": 64, "warps": warps, "stages": 3})
     for dim, (bq, bk, warps), kind in itertools.product((32, 64, 128), ((64, 64, 4), (128, 64, 4), (128, 64, 8), (64, 32, 4)), ("nothing", "row", "f16", "f32")):
         yield from one("added", added, {"kind": kind, "heads": 256, "seq": 2048, "dim": dim}, {"bq": bq, "bk": bk, "warps": warps})
+    for count, bn in itertools.product((1, 2, 3), (64, 128, 192, 256)):
+        yield from one("accumulators", accumulators, {"count": count, "bn": bn, "k": 8192, "programs": 132}, {})
     shapes = ((512, 32768, 1024), (32768, 512, 1024), (8192, 8192, 1024), (4096, 4096, 4096), (16384, 1024, 4096), (1024, 16384, 4096))
     for (m, n, k), (bm, bn, warps) in itertools.product(shapes, ((64, 128, 4), (128, 128, 8), (128, 64, 4), (128, 128, 4))):
         yield from one("matmul", matmul, {"m": m, "n": n, "k": k}, {"bm": bm, "bn": bn, "bk": 64, "warps": warps, "stages": 3})

@@ -67,6 +67,23 @@ def test_parts_are_near_measured_times(family, every, bound):
     assert all(0.55 < r < 1.8 for r in ratios.values()), ratios
 
 
+@pytest.mark.parametrize("count, columns, seconds", [(2, 192, 105.9e-6), (2, 256, 768.8e-6), (3, 128, 99.6e-6), (3, 192, 552.9e-6)])
+def test_sums_that_registers_do_not_hold_go_out_for_each_other(count, columns, seconds):
+    """2 x 256 and 3 x 192 columns are more than a warpgroup has: two of the sums are swapped in each trip, the third stays."""
+    pytest.importorskip("jax.experimental.mosaic.gpu")
+    import time_parts
+
+    known = time_truth.read([str(ROOT / "tests" / "truth" / "accumulators_h100.json")])
+    problem = {"count": count, "bn": columns, "k": 8192, "programs": 132}
+    assert known[time_truth.key_of("accumulators", problem, {})]["seconds"] == pytest.approx(seconds, rel=1e-3)
+    f, shapes = time_parts.accumulators(**problem)
+    p = pallasim.predict(f, *shapes, chip="gpu-h100", sensitivity=False)
+    assert p.seconds == pytest.approx(seconds, rel=0.13)
+    swapped = [n for n in p[0].notes if "local memory" in n]
+    assert bool(swapped) == (count * columns > 400), swapped
+    assert all(f"{2 * 64 * columns * 4 // 1024} KiB go to local memory" in n for n in swapped), swapped
+
+
 def test_atomics_take_as_long_as_they_meet():
     """With shapes alone nobody knows where; with the list the predicted time is that of the cache's units."""
     make = time_families.histogram

@@ -85,7 +85,11 @@ void TimedLaunch::take_sample(Population* who, ClockSettings* settings, Sample* 
 // Where registers do not hold what is alive, part of the largest value or all of it goes out and comes back.
 void TimedLaunch::spill(const Pressure& pressure, StepCosts* costs) {
   if (!pressure.at || !pressure.spills()) return;
-  costs->add(*pressure.at, hw::Unit::Access, 2 * pressure.spilled() / f_("spill_bandwidth"));
+  const auto charge = [&](const ir::Op& at, double bytes) {
+    costs->add(at, hw::Unit::Access, 2 * bytes / f_("spill_bandwidth"));
+  };
+  for (const Pressure::Out& o : pressure.out) charge(*o.at, o.bytes);
+  if (pressure.out.empty()) charge(*pressure.at, pressure.spilled());
   note_spilled({pressure.at, pressure.needed(), static_cast<double>(pressure.registers), pressure.spilled()}, true);
 }
 

@@ -27,6 +27,7 @@ class Liveness {
     walk(g_.region, {});
     most_.outside = taken_[0] / 4 / threads_;
     most_.inside = taken_[1] / 4 / threads_;
+    if (most_depth_ > 0) tell_out();
     most_.products = !products_.empty();
     most_.loops = loops_;
     return most_;
@@ -189,11 +190,55 @@ class Liveness {
     p.at = &op;
     // What a loop keeps too much of goes out and comes back at each trip.
     const int depth = p.spills() ? depth_ : 0;
+    if (depth > 0) make_room(op, places, p);
     if (depth > most_depth_ || (depth == most_depth_ && p.over() > most_.over())) most_ = p, most_depth_ = depth;
   }
 
+  // What the loop carries, and the operation does not want, goes out for it: what is out for another one, then the
+  // largest.
+  void make_room(const ir::Op& op, const std::map<ValueId, double>& places, const Pressure& p) {
+    Room& room = rooms_[region_];
+    if (!room.at) room = {loop_, body_, &op, {}};
+    std::map<ValueId, double>& out = room.out;
+    std::set<ValueId> own;
+    for (const auto* list : {&op.operands, &op.results})
+      for (const ValueId v : *list) own.insert(place_of(v));
+    std::vector<std::pair<ValueId, double>> others;
+    for (const auto& [place, bytes] : places)
+      if (bytes > 0 && !own.contains(place) && carried_[loop_].contains(place)) others.emplace_back(place, bytes);
+    std::stable_sort(others.begin(), others.end(), [&](const auto& a, const auto& b) {
+      const bool first = out.contains(a.first), second = out.contains(b.first);
+      return first != second ? first : a.second > b.second;
+    });
+    double over = p.over();
+    for (const auto& [place, bytes] : others) {
+      if (over <= 0) break;
+      double& goes = out[place];
+      goes = std::max(goes, bytes * Pressure::part(over));
+      over -= bytes / 4 / threads_;
+    }
+  }
+
   // `live`: behind the region; returns what is before it.
-  Live walk(const ir::Region& r, Live live) {
+  // What goes out in each trip is out in its branches, too.
+  void tell_out() {
+    for (const auto& [region, room] : rooms_) {
+      const auto trip = room.trip == region ? rooms_.end() : rooms_.find(room.trip);
+      double bytes = 0;
+      for (const auto& [place, n] : room.out) {
+        double before = 0;
+        if (trip != rooms_.end())
+          if (const auto it = trip->second.out.find(place); it != trip->second.out.end()) before = it->second;
+        bytes += std::max(n - before, 0.0);
+      }
+      if (bytes > 0) most_.out.push_back({room.at, bytes});
+    }
+  }
+
+  Live walk(const ir::Region& r, Live live, bool body_of_loop = false) {
+    const ir::Region *const around_region = region_, *const around_body = body_;
+    region_ = &r;
+    if (body_of_loop) body_ = &r;
     const int64_t registers = registers_;
     for (const ir::Op& op : r.ops) limit(op);
     for (size_t i = r.ops.size(); i-- > 0;) {
@@ -203,14 +248,22 @@ class Liveness {
         for (const ValueId v : x.args)
           if (in_registers(v)) held.insert(v);
       const bool loop = op.code == OpCode::for_ || op.code == OpCode::parallel_loop || op.code == OpCode::while_;
+      const ir::Op* const around = loop_;
       depth_ += loop;
+      if (loop) {
+        loop_ = &op;
+        for (const ValueId v : held) carried_[loop_].insert(place_of(v));
+        for (const ir::Region& x : op.regions)
+          for (const ValueId v : x.args) carried_[loop_].insert(place_of(v));
+      }
       loops_ = loops_ || loop;
       if (loop) later_.insert(op.results.begin(), op.results.end());
       for (const ir::Region& x : op.regions) {
-        const Live first = walk(x, held);
+        const Live first = walk(x, held, loop);
         inner.insert(first.begin(), first.end());
       }
       depth_ -= loop;
+      loop_ = around;
       for (const ValueId v : op.results) later_.erase(v);
       live = std::move(inner);
       for (const ValueId v : op.results) live.insert(v);
@@ -222,6 +275,8 @@ class Liveness {
         if (taken_bytes(v) > 0) live.insert(v);
     }
     registers_ = registers;
+    region_ = around_region;
+    body_ = around_body;
     return live;
   }
 
@@ -240,6 +295,16 @@ class Liveness {
   std::unordered_map<ValueId, int> uses_;
   int64_t registers_ = 255;
   int depth_ = 0, most_depth_ = 0;  // of loops
+  const ir::Op* loop_ = nullptr;
+  const ir::Region *region_ = nullptr, *body_ = nullptr;  // the latter of the innermost loop
+  struct Room {
+    const ir::Op* loop = nullptr;
+    const ir::Region* trip = nullptr;  // the loop's body
+    const ir::Op* at = nullptr;
+    std::map<ValueId, double> out;  // bytes by place
+  };
+  std::map<const ir::Region*, Room> rooms_;
+  std::unordered_map<const ir::Op*, std::set<ValueId>> carried_;  // by loop: what lies there from trip to trip
   Pressure most_;
 };
 

@@ -1,6 +1,7 @@
 // How many registers the values of a GPU's threads take at a time.
 #pragma once
 #include <algorithm>
+#include <vector>
 
 #include "../plan/plan.h"
 
@@ -17,9 +18,20 @@ struct Pressure {
   double needed() const { return threads > 0 ? bytes / 4 / threads + kOthers : 0; }
   bool spills() const { return over() > 0; }
   double over() const { return needed() - static_cast<double>(registers); }
-  // What goes to memory and comes back: the largest value, or where less is missing than what is taken for addresses
-  // and the like, part of it, as compilers do with fewer of those.
-  double spilled() const { return largest * std::clamp(over() / kOthers, 0.0, 1.0); }
+  // What goes to memory and comes back whenever an operation runs: in loops what makes room for each of theirs, charged
+  // to one of the same region; else the largest value. Where less is missing than what is taken for addresses and the
+  // like, part of it, as compilers do with fewer of those.
+  struct Out {
+    const ir::Op* at;
+    double bytes;
+  };
+  std::vector<Out> out;
+  double spilled() const {
+    double most = 0;
+    for (const Out& o : out) most = std::max(most, o.bytes);
+    return out.empty() ? part(over()) * largest : most;
+  }
+  static double part(double over) { return std::clamp(over / kOthers, 0.0, 1.0); }
   static constexpr double kOthers = 32;
 
   // Where registers suffice a compiler takes more: what still is to be used stays beside what was made of it, and each
