@@ -250,7 +250,7 @@ def parts(one: Any) -> Iterator[Any]:
         yield from one("batched", batched, {"batch": n, "m": 896, "n": 768, "k": k}, {"bm": bm, "bn": bn, "bk": 64, "warps": warps, "stages": 3})
     for dim, (bq, bk, warps), kind in itertools.product((32, 64, 128), ((64, 64, 4), (128, 64, 4), (128, 64, 8), (64, 32, 4)), ("nothing", "row", "f16", "f32")):
         yield from one("added", added, {"kind": kind, "heads": 256, "seq": 2048, "dim": dim}, {"bq": bq, "bk": bk, "warps": warps})
-    for count, bn in itertools.product((1, 2, 3), (64, 128, 192, 256)):
+    for count, bn in (*itertools.product((1, 2, 3), (64, 128, 192, 256)), (2, 208), (2, 224), (2, 240), (2, 248), (3, 144), (3, 152), (3, 160), (3, 168)):
         yield from one("accumulators", accumulators, {"count": count, "bn": bn, "k": 8192, "programs": 132}, {})
     shapes = ((512, 32768, 1024), (32768, 512, 1024), (8192, 8192, 1024), (4096, 4096, 4096), (16384, 1024, 4096), (1024, 16384, 4096))
     for (m, n, k), (bm, bn, warps) in itertools.product(shapes, ((64, 128, 4), (128, 128, 8), (128, 64, 4), (128, 128, 4))):
