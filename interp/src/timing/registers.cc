@@ -28,7 +28,6 @@ class Liveness {
     most_.outside = taken_[0] / 4 / threads_;
     most_.inside = taken_[1] / 4 / threads_;
     if (most_depth_ > 0) tell_out();
-    if (most_depth_ > 0 && accumulates_ && most_.out.empty()) most_.at = nullptr;  // there is room after all
     most_.products = !products_.empty();
     most_.loops = loops_;
     return most_;
@@ -53,7 +52,6 @@ class Liveness {
 
   void count_uses(const ir::Region& r) {
     for (const ir::Op& op : r.ops) {
-      accumulates_ = accumulates_ || op.code == OpCode::wgmma || op.code == OpCode::wgmma_ref;
       for (const ValueId v : op.operands) ++uses_[v];
       for (const ir::Region& x : op.regions) count_uses(x);
     }
@@ -196,9 +194,8 @@ class Liveness {
     if (depth > most_depth_ || (depth == most_depth_ && p.over() > most_.over())) most_ = p, most_depth_ = depth;
   }
 
-  // What the operation does not want goes out for it: what is out for another one, then the smallest value that makes
-  // enough room, or the largest. Accumulators go as a whole, as their products want them like that, and kernels that
-  // have them say what lies in registers; of others it is what the loop carries.
+  // What the loop carries, and the operation does not want, goes out for it: what is out for another one, then the
+  // largest.
   void make_room(const ir::Op& op, const std::map<ValueId, double>& places, const Pressure& p) {
     Room& room = rooms_[region_];
     if (!room.at) room = {loop_, body_, &op, {}};
@@ -206,25 +203,23 @@ class Liveness {
     std::set<ValueId> own;
     for (const auto* list : {&op.operands, &op.results})
       for (const ValueId v : *list) own.insert(place_of(v));
-    std::map<ValueId, double> others;
+    std::vector<std::pair<ValueId, double>> others;
     for (const auto& [place, bytes] : places)
-      if (bytes > 0 && !own.contains(place) && (accumulates_ || carried_[loop_].contains(place))) others[place] = bytes;
-    constexpr double kSlack = 8;  // measured: 224 registers of accumulators fit among 255, 240 do not
-    const auto registers = [&](double bytes) { return bytes / 4 / threads_; };
-    for (double over = p.over(); over > (accumulates_ ? kSlack : 0) && !others.empty();) {
-      const auto before = [&](const auto& a, const auto& b) {  // whether a goes before b
-        if (out.contains(a.first) != out.contains(b.first)) return out.contains(a.first);
-        const bool enough = registers(a.second) >= over, both = enough == (registers(b.second) >= over);
-        return both ? (enough ? a.second < b.second : a.second > b.second) : enough;
-      };
-      const auto next = std::min_element(others.begin(), others.end(), before);
-      double& goes = out[next->first];
-      goes = std::max(goes, next->second * (in_registers(next->first) ? 1 : Pressure::part(over)));
-      over -= registers(next->second);
-      others.erase(next);
+      if (bytes > 0 && !own.contains(place) && carried_[loop_].contains(place)) others.emplace_back(place, bytes);
+    std::stable_sort(others.begin(), others.end(), [&](const auto& a, const auto& b) {
+      const bool first = out.contains(a.first), second = out.contains(b.first);
+      return first != second ? first : a.second > b.second;
+    });
+    double over = p.over();
+    for (const auto& [place, bytes] : others) {
+      if (over <= 0) break;
+      double& goes = out[place];
+      goes = std::max(goes, bytes * Pressure::part(over));
+      over -= bytes / 4 / threads_;
     }
   }
 
+  // `live`: behind the region; returns what is before it.
   // What goes out in each trip is out in its branches, too.
   void tell_out() {
     for (const auto& [region, room] : rooms_) {
@@ -240,12 +235,10 @@ class Liveness {
     }
   }
 
-  // `live`: behind the region; returns what is before it. `around`: the operation that it belongs to.
-  Live walk(const ir::Region& r, Live live, const ir::Op* around = nullptr) {
+  Live walk(const ir::Region& r, Live live, bool body_of_loop = false) {
     const ir::Region *const around_region = region_, *const around_body = body_;
-    const bool body = around && is_loop(*around);
-    if (body || (around && around->code == OpCode::cond)) region_ = &r;  // scopes run whenever what is around them does
-    if (body) body_ = &r;
+    region_ = &r;
+    if (body_of_loop) body_ = &r;
     const int64_t registers = registers_;
     for (const ir::Op& op : r.ops) limit(op);
     for (size_t i = r.ops.size(); i-- > 0;) {
@@ -254,8 +247,8 @@ class Liveness {
       for (const ir::Region& x : op.regions)
         for (const ValueId v : x.args)
           if (in_registers(v)) held.insert(v);
-      const bool loop = is_loop(op);
-      const ir::Op* const outer = loop_;
+      const bool loop = op.code == OpCode::for_ || op.code == OpCode::parallel_loop || op.code == OpCode::while_;
+      const ir::Op* const around = loop_;
       depth_ += loop;
       if (loop) {
         loop_ = &op;
@@ -266,11 +259,11 @@ class Liveness {
       loops_ = loops_ || loop;
       if (loop) later_.insert(op.results.begin(), op.results.end());
       for (const ir::Region& x : op.regions) {
-        const Live first = walk(x, held, &op);
+        const Live first = walk(x, held, loop);
         inner.insert(first.begin(), first.end());
       }
       depth_ -= loop;
-      loop_ = outer;
+      loop_ = around;
       for (const ValueId v : op.results) later_.erase(v);
       live = std::move(inner);
       for (const ValueId v : op.results) live.insert(v);
@@ -287,10 +280,6 @@ class Liveness {
     return live;
   }
 
-  static bool is_loop(const ir::Op& op) {
-    return op.code == OpCode::for_ || op.code == OpCode::parallel_loop || op.code == OpCode::while_;
-  }
-
   void limit(const ir::Op& op) {
     if (op.code != OpCode::set_max_registers) return;
     if (const ir::Attr* n = op.attr("n"); n && n->is_int()) registers_ = n->i;
@@ -305,7 +294,6 @@ class Liveness {
   std::unordered_map<ValueId, ValueId> place_, own_, same_;
   std::unordered_map<ValueId, int> uses_;
   int64_t registers_ = 255;
-  bool accumulates_ = false;        // it has accumulators of its own
   int depth_ = 0, most_depth_ = 0;  // of loops
   const ir::Op* loop_ = nullptr;
   const ir::Region *region_ = nullptr, *body_ = nullptr;  // the latter of the innermost loop
