@@ -127,6 +127,23 @@ def bulk_copies(mib: int, kib: int, programs: int, trips: int) -> Made:
     return plgpu.kernel(body, grid=(programs,), grid_names=("sm",), **named), (S((rows, 64), F32),)
 
 
+def store_tile(o_gmem: Any, value: Any) -> None:
+    """By way of shared memory, as f16."""
+    @functools.partial(pl.run_scoped, tile=plgpu.SMEM(value.shape, F16))
+    def _(tile: Any) -> None:
+        tile[...] = value.astype(F16)
+        plgpu.commit_smem()
+        plgpu.copy_smem_to_gmem(tile, o_gmem)
+        plgpu.wait_smem_to_gmem(0)
+
+
+def by_warpgroups(body: Callable[..., Any], programs: int, bm: int, bn: int) -> Callable[..., Any]:
+    """Of so many programs, "sm", each with a result of bm x bn."""
+    name = "out_type" if "out_type" in inspect.signature(plgpu.kernel).parameters else "out_shape"
+    return plgpu.kernel(body, grid=(programs,), grid_names=("sm",), **{name: S((programs, bm, bn), F16)},
+                        compiler_params=plgpu.CompilerParams(lowering_semantics=plgpu.LoweringSemantics.Warpgroup))
+
+
 def pipelines(bm: int, bn: int, k: int, programs: int, steps: int, share_a: int = 0, share_b: int = 0) -> Made:
     """One warpgroup that copies and multiplies, blocks of k of 64. So many programs after another have the same rows of a, columns of b; 0: all have."""
     def body(a_gmem: Any, b_gmem: Any, o_gmem: Any) -> None:
@@ -138,18 +155,9 @@ def pipelines(bm: int, bn: int, k: int, programs: int, steps: int, share_a: int 
             plgpu.emit_pipeline(lambda _, a, b: plgpu.wgmma(acc, a, b), grid=(k // 64,), in_specs=specs, max_concurrent_steps=steps)(a_gmem, b_gmem)
             return acc[...]
 
-        acc = pl.run_scoped(product, plgpu.ACC((bm, bn)))
+        store_tile(o_gmem.at[i], pl.run_scoped(product, plgpu.ACC((bm, bn))))
 
-        @functools.partial(pl.run_scoped, tile=plgpu.SMEM((bm, bn), F16))
-        def _(tile: Any) -> None:
-            tile[...] = acc.astype(F16)
-            plgpu.commit_smem()
-            plgpu.copy_smem_to_gmem(tile, o_gmem.at[i])
-            plgpu.wait_smem_to_gmem(0)
-
-    name = "out_type" if "out_type" in inspect.signature(plgpu.kernel).parameters else "out_shape"
-    f = plgpu.kernel(body, grid=(programs,), grid_names=("sm",), **{name: S((programs, bm, bn), F16)},
-                     compiler_params=plgpu.CompilerParams(lowering_semantics=plgpu.LoweringSemantics.Warpgroup))
+    f = by_warpgroups(body, programs, bm, bn)
     rows, columns = (-(-programs // (share or programs)) for share in (share_a, share_b))
     return f, (S((rows * bm, k), F16), S((k, columns * bn), F16))
 
@@ -206,19 +214,9 @@ def accumulators(count: int, bn: int, k: int, programs: int) -> Made:
 
             return sum(acc[...] for acc in accs)
 
-        total = pl.run_scoped(products, *[plgpu.ACC((64, bn))] * count)
+        store_tile(o_gmem.at[i], pl.run_scoped(products, *[plgpu.ACC((64, bn))] * count))
 
-        @functools.partial(pl.run_scoped, tile=plgpu.SMEM((64, bn), F16))
-        def _(tile: Any) -> None:
-            tile[...] = total.astype(F16)
-            plgpu.commit_smem()
-            plgpu.copy_smem_to_gmem(tile, o_gmem.at[i])
-            plgpu.wait_smem_to_gmem(0)
-
-    name = "out_type" if "out_type" in inspect.signature(plgpu.kernel).parameters else "out_shape"
-    f = plgpu.kernel(body, grid=(programs,), grid_names=("sm",), **{name: S((programs, 64, bn), F16)},
-                     compiler_params=plgpu.CompilerParams(lowering_semantics=plgpu.LoweringSemantics.Warpgroup))
-    return f, (S((programs * 64, k), F16), S((k, bn), F16))
+    return by_warpgroups(body, programs, 64, bn), (S((programs * 64, k), F16), S((k, bn), F16))
 
 
 def parts(one: Any) -> Iterator[Any]:

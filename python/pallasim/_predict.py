@@ -88,7 +88,7 @@ def _one(text: str, settings: str, contents: list[list[bytes | None]], values: b
     if not sensitivity or trace or report:
         return made(sensitivity)
     first, data = made(False)
-    return _times.Later.of(first, lambda: made(True)[0]), data
+    return _times.later(first, lambda: made(True)[0]), data
 
 
 _Launch = tuple[str, str, list[list[bytes | None]]]  # text, options, contents of the arguments of each device

@@ -80,6 +80,11 @@ class Advice:
         return self.text
 
 
+# What is found when somebody asks for it, see later().
+_LATER = frozenset(("figures", "advice", "text"))
+_ASKING = threading.RLock()
+
+
 @dataclasses.dataclass(frozen=True)
 class KernelTime:
     """What one launch would take. critical: the critical path, the largest part first; bounds: units and memories, the busiest first;
@@ -113,27 +118,6 @@ class KernelTime:
     notes: tuple[str, ...]
     text: str
 
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        first, _, rest = self.text.rstrip("\n").partition("\n")
-        return f"<details open><summary>{_display.text(first)}</summary>{_display.pre(rest)}</details>"
-
-
-_LATER = frozenset(("figures", "advice", "text"))
-_ASKING = threading.RLock()
-
-
-class Later(KernelTime):
-    """One whose figures, advice and text are known when somebody asks for them: `whole` tells them then, once."""
-
-    @classmethod
-    def of(cls, first: KernelTime, whole: Callable[[], KernelTime]) -> Later:
-        made = cls(**vars(first))
-        vars(made)["_whole"] = whole
-        return made
-
     def __getattribute__(self, name: str) -> Any:
         if name in _LATER and "_whole" in vars(self):
             with _ASKING:
@@ -145,6 +129,19 @@ class Later(KernelTime):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return KernelTime, tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        first, _, rest = self.text.rstrip("\n").partition("\n")
+        return f"<details open><summary>{_display.text(first)}</summary>{_display.pre(rest)}</details>"
+
+
+def later(first: KernelTime, whole: Callable[[], KernelTime]) -> KernelTime:
+    """`first`, whose figures, advice and text `whole` tells once, when somebody asks for one of them."""
+    vars(first)["_whole"] = whole
+    return first
 
 
 def of_json(text: str) -> KernelTime:

@@ -233,13 +233,8 @@ def packets(content):
 
 def drawn(path):
     """Names of a trace's slices, and of its tracks."""
-    tracks, slices = [], []
-    for d in packets(path.read_bytes()):
-        if 60 in d:
-            tracks.append(dict(fields(d[60]))[2].decode())
-        elif (e := dict(d[11]))[9] == 1:
-            slices.append(e[10])
-    return slices, tracks
+    content = path.read_bytes()
+    return [name for _, name, *_ in slices_of(content)], [dict(fields(d[60]))[2].decode() for d in packets(content) if 60 in d]
 
 
 def test_the_time_line_says_which_trips_it_leaves_out(tmp_path):

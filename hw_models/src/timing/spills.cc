@@ -35,7 +35,8 @@ bool follows(const ir::Op& op, size_t maker, const std::unordered_map<ir::ValueI
 
 }  // namespace
 
-Spills::Spills(const ir::Module& m, const TimingFigures& f, const Registers& registers) {
+Spills::Spills(const ir::Module& m, const TimingFigures& f, double register_bytes, const Registers& registers)
+    : register_bytes_(register_bytes) {
   for (const ir::Body& b : m.bodies) look(b.graph.region, b.graph, f, registers);
 }
 
@@ -79,8 +80,8 @@ void Spills::look(const ir::Region& r, const ir::Graph& g, const TimingFigures& 
   }
   if (stored <= 0) return;
   most.registers = f("vector_registers");
-  most.bytes = stored;
-  note(most);
+  most.bytes = stored * register_bytes_;
+  if (most.bytes > most_.bytes) most_ = most;
   for (const ir::Op& op : r.ops)
     if (sort_of(op.code) == Sort::Product) moved_[&op].waits = stored * product_shape(op, g).flops() / products;
 }

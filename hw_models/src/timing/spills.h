@@ -17,20 +17,18 @@ class Spills {
   };
   // Registers that a result takes; 0: it needs none of its own, or can be had again (a load, a constant).
   using Registers = std::function<double(const ir::Op&, const ir::Graph&)>;
-  Spills(const ir::Module&, const TimingFigures&, const Registers&);
+  Spills(const ir::Module&, const TimingFigures&, double register_bytes, const Registers&);
   Moved of(const ir::Op& op) const {
     const auto it = moved_.find(&op);
     return it == moved_.end() ? Moved{} : it->second;
   }
-  // In the region where it is most; `bytes` are registers.
+  // In the region where it is most.
   const Spilled& most() const { return most_; }
 
  private:
-  void note(const Spilled& s) {
-    if (s.bytes > most_.bytes) most_ = s;
-  }
   void look(const ir::Region&, const ir::Graph&, const TimingFigures&, const Registers&);
   std::unordered_map<const ir::Op*, Moved> moved_;
+  double register_bytes_;
   Spilled most_;
 };
 

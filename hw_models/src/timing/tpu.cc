@@ -87,9 +87,12 @@ class Facts {
 class Tpu : public CostModel {
  public:
   Tpu(const ir::Module& m, const Profile& p, const TimingFigures& f)
-      : p_(p), f_(f), facts_(m), mxus_(m, f), spills_(m, f, [this](const auto& op, const auto& g) {
-          return kept_registers(op, g);
-        }) {
+      : p_(p),
+        f_(f),
+        facts_(m),
+        mxus_(m, f),
+        spills_(m, f, static_cast<double>(p.sublanes * p.lanes * 4),
+                [this](const auto& op, const auto& g) { return kept_registers(op, g); }) {
     overlap = Overlap::Packed;
     cycle_ = 1 / f("clock");
     valus_ = f("valu_slots");
@@ -108,11 +111,7 @@ class Tpu : public CostModel {
     return w;
   }
 
-  Spilled spilled() const override {
-    Spilled s = spills_.most();
-    s.bytes *= static_cast<double>(p_.sublanes * p_.lanes * 4);
-    return s;
-  }
+  Spilled spilled() const override { return spills_.most(); }
 
   Work of_itself(const ir::Op& op, const ir::Graph& g) const {
     Work w;

@@ -198,7 +198,7 @@ class Liveness {
   // largest.
   void make_room(const ir::Op& op, const std::map<ValueId, double>& places, const Pressure& p) {
     Room& room = rooms_[region_];
-    if (!room.at) room = {loop_, body_, &op, {}};
+    if (!room.at) room = {body_, &op, {}};
     std::map<ValueId, double>& out = room.out;
     std::set<ValueId> own;
     for (const auto* list : {&op.operands, &op.results})
@@ -219,7 +219,6 @@ class Liveness {
     }
   }
 
-  // `live`: behind the region; returns what is before it.
   // What goes out in each trip is out in its branches, too.
   void tell_out() {
     for (const auto& [region, room] : rooms_) {
@@ -235,6 +234,7 @@ class Liveness {
     }
   }
 
+  // `live`: behind the region; returns what is before it.
   Live walk(const ir::Region& r, Live live, bool body_of_loop = false) {
     const ir::Region *const around_region = region_, *const around_body = body_;
     region_ = &r;
@@ -298,7 +298,6 @@ class Liveness {
   const ir::Op* loop_ = nullptr;
   const ir::Region *region_ = nullptr, *body_ = nullptr;  // the latter of the innermost loop
   struct Room {
-    const ir::Op* loop = nullptr;
     const ir::Region* trip = nullptr;  // the loop's body
     const ir::Op* at = nullptr;
     std::map<ValueId, double> out;  // bytes by place
