@@ -187,6 +187,50 @@ def added(kind: str, heads: int, seq: int, dim: int, bq: int, bk: int, warps: in
     return triton(body, x, (heads, seq // bq), [part, whole, whole, *specs], part, warps, 3), (x, x, x, *extra)
 
 
+def weights(kind: str, heads: int, seq: int, dim: int, bq: int, bk: int, warps: int) -> Made:
+    """Attention whose weights are made by exp2 or by exp; `masked`: loads that leave out rows behind the end, of which there are none."""
+    def body(q_ref: Any, k_ref: Any, v_ref: Any, o_ref: Any) -> None:
+        q, e = q_ref[...], jnp.exp if kind == "exp" else jnp.exp2
+
+        def rows_at(ref: Any, i: Any) -> Any:
+            tile = ref.at[pl.ds(i * bk, bk), :]
+            there = (i * bk + jnp.arange(bk) < seq)[:, None]
+            return plt.load(tile, mask=jnp.broadcast_to(there, (bk, dim)), other=0.0) if kind == "masked" else tile[...]
+
+        def step(i: Any, carry: Any) -> Any:
+            acc, top, total = carry
+            s = jax.lax.dot_general(q, rows_at(k_ref, i), (((1,), (1,)), ((), ())), preferred_element_type=F32) * dim**-0.5
+            new = jnp.maximum(top, jnp.max(s, axis=1))
+            p, scale, v = e(s - new[:, None]), e(top - new), rows_at(v_ref, i)
+            return acc * scale[:, None] + jnp.dot(p.astype(v.dtype), v, preferred_element_type=F32), new, total * scale + jnp.sum(p, axis=1)
+
+        first = jnp.zeros((bq, dim), F32), jnp.full((bq,), -jnp.inf, F32), jnp.zeros((bq,), F32)
+        acc, _, total = jax.lax.fori_loop(0, seq // bk, step, first)
+        o_ref[...] = (acc / total[:, None]).astype(o_ref.dtype)
+
+    whole, part = pl.BlockSpec((None, seq, dim), lambda h, i: (h, 0, 0)), pl.BlockSpec((None, bq, dim), lambda h, i: (h, i, 0))
+    x = S((heads, seq, dim), F16)
+    return triton(body, x, (heads, seq // bq), [part, whole, whole], part, warps, 3), (x, x, x)
+
+
+def converted(kind: str, m: int, n: int, k: int, bm: int, bn: int, bk: int, warps: int) -> Made:
+    """A product in bf16: of bf16; of f32 that the kernel converts (`left`, `right`, `both`); or of f32, to convert which is the algorithm's business."""
+    def body(a_ref: Any, b_ref: Any, o_ref: Any) -> None:
+        def step(i: Any, acc: Any) -> Any:
+            a, b = a_ref[:, pl.ds(i * bk, bk)], b_ref[pl.ds(i * bk, bk), :]
+            how = {"precision": jax.lax.DotAlgorithmPreset.BF16_BF16_F32} if kind == "algorithm" else {}
+            if kind != "algorithm":
+                a, b = a.astype(jnp.bfloat16), b.astype(jnp.bfloat16)
+            return acc + jax.lax.dot_general(a, b, (((1,), (0,)), ((), ())), preferred_element_type=F32, **how)
+
+        o_ref[...] = jax.lax.fori_loop(0, k // bk, step, jnp.zeros((bm, bn), F32)).astype(o_ref.dtype)
+
+    left, right = (F32 if kind in ("algorithm", "both", side) else jnp.bfloat16 for side in ("left", "right"))
+    ins = [pl.BlockSpec((bm, k), lambda i, j: (i, 0)), pl.BlockSpec((k, bn), lambda i, j: (0, j))]
+    f = triton(body, S((m, n), jnp.bfloat16), (m // bm, n // bn), ins, pl.BlockSpec((bm, bn), lambda i, j: (i, j)), warps, 3)
+    return f, (S((m, k), left), S((k, n), right))
+
+
 def accumulators(count: int, bn: int, k: int, programs: int) -> Made:
     """So many sums of 64 x bn of one warpgroup, to which the same blocks are multiplied: more than registers hold, of 256 and more."""
     def body(a_gmem: Any, b_gmem: Any, o_gmem: Any) -> None:
@@ -220,7 +264,7 @@ def accumulators(count: int, bn: int, k: int, programs: int) -> Made:
 
 
 def parts(one: Any) -> Iterator[Any]:
-    """All of them. Those of the last three families are no ground of a figure."""
+    """All of them. Those of the last five families are no ground of a figure."""
     for kind, mib, bits in itertools.product(("sum", "add4", "add", "copy", "dup", "fill"), (1, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256), (32, 16)):
         if bits == 32 or mib in (4, 16, 128):
             yield from one("memory", memory, {"kind": kind, "mib": mib, "bits": bits}, {})
@@ -248,6 +292,12 @@ def parts(one: Any) -> Iterator[Any]:
         yield from one("batched", batched, {"batch": n, "m": 896, "n": 768, "k": k}, {"bm": bm, "bn": bn, "bk": 64, "warps": warps, "stages": 3})
     for dim, (bq, bk, warps), kind in itertools.product((32, 64, 128), ((64, 64, 4), (128, 64, 4), (128, 64, 8), (64, 32, 4)), ("nothing", "row", "f16", "f32")):
         yield from one("added", added, {"kind": kind, "heads": 256, "seq": 2048, "dim": dim}, {"bq": bq, "bk": bk, "warps": warps})
+    sizes = ((64, 2048, (128, 64, 4)), (64, 2048, (64, 64, 4)), (128, 2048, (128, 64, 8)), (128, 4096, (128, 128, 8)), (256, 2048, (128, 32, 8)), (64, 4096, (128, 128, 8)))
+    for (dim, seq, (bq, bk, warps)), kind in itertools.product(sizes, ("exp2", "exp", "masked")):
+        yield from one("weights", weights, {"kind": kind, "heads": 32, "seq": seq, "dim": dim}, {"bq": bq, "bk": bk, "warps": warps})
+    tiles = ((64, 64, 32, 4), (128, 64, 32, 4), (128, 64, 32, 8), (128, 128, 32, 8), (64, 64, 64, 4), (128, 128, 64, 8))
+    for (bm, bn, bk, warps), (m, n, k), kind in itertools.product(tiles, ((4096, 4096, 1024), (4608, 768, 384)), ("bf16", "left", "right", "both", "algorithm")):
+        yield from one("converted", converted, {"kind": kind, "m": m, "n": n, "k": k}, {"bm": bm, "bn": bn, "bk": bk, "warps": warps})
     for count, bn in (*itertools.product((1, 2, 3), (64, 128, 192, 256)), (2, 208), (2, 224), (2, 240), (2, 248), (3, 144), (3, 152), (3, 160), (3, 168)):
         yield from one("accumulators", accumulators, {"count": count, "bn": bn, "k": 8192, "programs": 132}, {})
     shapes = ((512, 32768, 1024), (32768, 512, 1024), (8192, 8192, 1024), (4096, 4096, 4096), (16384, 1024, 4096), (1024, 16384, 4096))

@@ -86,8 +86,9 @@ void ViewFollower::array(const view::Entry& e) {
   const bool from_ref = e.kind == view::Entry::Kind::Ref;
   const Type& t = operand(e.operand, text(e), "an index array");
   if (t.is_ref != from_ref) fail(text(e), fmt::format("operand {} has type {}", e.operand, to_string(t)));
-  if (!from_ref && !is_int(t.dtype) && t.dtype != DType::Bool)
-    fail(text(e), fmt::format("operand {} of type {} is no index", e.operand, to_string(t)));
+  if (t.members.empty() && (!is_int(t.dtype) || bit_width(t.dtype) < 8))
+    fail(text(e),
+         fmt::format("operand {} of type {} is no index, which integers of 8 to 64 bits are", e.operand, to_string(t)));
   std::vector<Dim> d = t.dims;
   if (from_ref && (!t.members.empty() || e.ignored)) s_.known_shape = false;
   if (d.size() > gathered_.size()) std::swap(d, gathered_);

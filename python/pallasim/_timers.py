@@ -11,13 +11,15 @@ import importlib
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pallasim
 
 from . import _context, _findings, _platform
 from ._params import MACHINES, Params
-from ._times import KernelTime
+
+if TYPE_CHECKING:
+    from ._times import KernelTime
 
 _PROFILER, _TOKAMAX = "jax.experimental.mosaic.gpu.profiler", "tokamax._src.benchmarking"
 _wrapped: set[str] = set()

@@ -84,6 +84,22 @@ def test_sums_that_registers_do_not_hold_go_out_for_each_other(count, columns, s
     assert all(f"{2 * 64 * columns * 4 // 1024} KiB go to local memory" in n for n in swapped), swapped
 
 
+def test_weights_by_exp_take_longer_than_by_exp2_and_masks_of_loads_nothing():
+    """Attention of Triton; a mask hides nothing here, so that what the loads find in the cache is the same."""
+    import time_parts
+
+    known = time_truth.read([str(ROOT / "tests" / "truth" / "weights_h100.json")])
+    for dim, seq, (bq, bk, warps) in ((64, 2048, (128, 64, 4)), (128, 4096, (128, 128, 8)), (256, 2048, (128, 32, 8))):
+        took = {}
+        for kind in ("exp2", "exp", "masked"):
+            problem, config = {"kind": kind, "heads": 32, "seq": seq, "dim": dim}, {"bq": bq, "bk": bk, "warps": warps}
+            measured = known[time_truth.key_of("weights", problem, config)]["seconds"]
+            f, shapes = time_parts.weights(**problem, **config)
+            took[kind] = pallasim.predict(f, *shapes, chip="gpu-h100", sensitivity=False).seconds
+            assert took[kind] == pytest.approx(measured, rel=0.06), (dim, kind)
+        assert took["exp"] > 1.04 * took["exp2"] and took["masked"] == pytest.approx(took["exp2"], rel=0.02)
+
+
 def test_atomics_take_as_long_as_they_meet():
     """With shapes alone nobody knows where; with the list the predicted time is that of the cache's units."""
     make = time_families.histogram

@@ -118,6 +118,7 @@ class Gpu : public CostModel {
     busy(w, Unit::Special) = special * n / f_("mufu_rate") * cycle_;
     busy(w, sort == Sort::Move || sort == Sort::Scan ? Unit::Access : Unit::Vector) =
         f_("simt_" + figure) * wide * n / packed / (kSimtLanes * share_) * cycle_;
+    if (triton_ && sort != Sort::Exp) overlap(w);
     const auto spread = sort == Sort::Reduce && triton_ ? triton_->reduction(op, g) : std::nullopt;
     if (spread) return reduced(w, n, *spread);
     if (sort == Sort::Reduce) {
@@ -127,6 +128,13 @@ class Gpu : public CostModel {
       busy(w, Unit::Vector) *= issued;
     }
     return w;
+  }
+
+  // Triton's lanes and special function units work on different elements of one operation at the same time. Those that
+  // make an argument of exp2 of one of exp come out apart: measured, `exp` in place of `exp2` (docs/time.md).
+  static void overlap(Work& w) {
+    double &vector = busy(w, Unit::Vector), &special = busy(w, Unit::Special);
+    (vector < special ? vector : special) = 0;
   }
 
   // An instruction for each element; then lanes of a warp pass parts to each other, and warps through shared memory.

@@ -190,13 +190,6 @@ double Clocks::throttled(const hw::Server& pipe, double now) const {
   return 1 + power_ * std::clamp((pipe.busy() / now - kBusy) / (1 - kBusy), 0.0, 1.0);
 }
 
-// Lanes and special function units work on different elements of one operation at the same time.
-hw::Work Clocks::overlapped(hw::Work w) {
-  double &vector = w.busy[static_cast<size_t>(Unit::Vector)], &special = w.busy[static_cast<size_t>(Unit::Special)];
-  (vector < special ? vector : special) = 0;
-  return w;
-}
-
 // One unit behind the other.
 void Clocks::follow(const Thread& t, Clock& c, const hw::Work& w, int line, int32_t step) {
   auto& core = cores_[static_cast<size_t>(core_of(t))];
@@ -234,7 +227,7 @@ void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int3
   if (costs_.model().overlap == hw::Overlap::Packed) {
     pack(t, c, w, line, step);
   } else {
-    follow(t, c, in_step_ ? overlapped(w) : w, line, step);
+    follow(t, c, w, line, step);
     for (size_t u = 0; u < hw::kUnits; ++u) busy_[u] += w.busy[u] * costs_.model().issue_share;
     const bool product = w.busy[static_cast<size_t>(Unit::Matrix)] > 0;
     advance(c, static_cast<int>(product ? Unit::Matrix : Unit::Vector), line, w.latency);

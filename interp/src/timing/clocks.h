@@ -196,7 +196,6 @@ class Clocks : public Events {
   double issue_share(const Thread&) const;
   double throttled(const hw::Server&, double now) const;  // how much longer a product takes
   void advance(Clock&, int cause, int line, double seconds);
-  static hw::Work overlapped(hw::Work);
   void follow(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
   void charge(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
   void pack(const Thread&, Clock&, const hw::Work&, int line, int32_t step);

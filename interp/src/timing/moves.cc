@@ -100,6 +100,7 @@ uint64_t of_trip(uint64_t box, int64_t trip) {
 uint64_t Clocks::box_of(Thread& t, const Step& s, const StepLoad& l) {
   if (held_ || l.operand < 0) return 0;
   if (s.kind == Kind::gather) return gathered_box(t, payload<Kind::gather>(s));
+  if (s.kind == Kind::load_in_place) return gathered_box(t, payload<Kind::load_in_place>(s).access);
   if (s.kind == Kind::index_bounds) return found_box(t, s, payload<Kind::index_bounds>(s), l.operand);
   if (s.kind == Kind::clamp_index) return found_box(t, s, payload<Kind::clamp_index>(s), l.operand);
   FirstBox first(t, s, kFirstOperandBuffer + static_cast<uint32_t>(l.operand));

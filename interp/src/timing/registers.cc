@@ -234,11 +234,16 @@ class Liveness {
     }
   }
 
-  // `live`: behind the region; returns what is before it.
-  Live walk(const ir::Region& r, Live live, bool body_of_loop = false) {
+  static bool is_loop(const ir::Op& op) {
+    return op.code == OpCode::for_ || op.code == OpCode::parallel_loop || op.code == OpCode::while_;
+  }
+
+  // `live`: behind the region, which is `around`'s; returns what is before it.
+  Live walk(const ir::Region& r, Live live, const ir::Op* around = nullptr) {
     const ir::Region *const around_region = region_, *const around_body = body_;
-    region_ = &r;
-    if (body_of_loop) body_ = &r;
+    // What a scope runs within a trip runs as often as what is around it.
+    if (around && (is_loop(*around) || around->code == OpCode::cond)) region_ = &r;
+    if (around && is_loop(*around)) body_ = &r;
     const int64_t registers = registers_;
     for (const ir::Op& op : r.ops) limit(op);
     for (size_t i = r.ops.size(); i-- > 0;) {
@@ -247,8 +252,8 @@ class Liveness {
       for (const ir::Region& x : op.regions)
         for (const ValueId v : x.args)
           if (in_registers(v)) held.insert(v);
-      const bool loop = op.code == OpCode::for_ || op.code == OpCode::parallel_loop || op.code == OpCode::while_;
-      const ir::Op* const around = loop_;
+      const bool loop = is_loop(op);
+      const ir::Op* const loop_around = loop_;
       depth_ += loop;
       if (loop) {
         loop_ = &op;
@@ -259,11 +264,11 @@ class Liveness {
       loops_ = loops_ || loop;
       if (loop) later_.insert(op.results.begin(), op.results.end());
       for (const ir::Region& x : op.regions) {
-        const Live first = walk(x, held, loop);
+        const Live first = walk(x, held, &op);
         inner.insert(first.begin(), first.end());
       }
       depth_ -= loop;
-      loop_ = around;
+      loop_ = loop_around;
       for (const ValueId v : op.results) later_.erase(v);
       live = std::move(inner);
       for (const ValueId v : op.results) live.insert(v);

@@ -97,12 +97,18 @@ bool is_loop(const ir::Op& op) { return op.code == OpCode::for_ || op.code == Op
 
 std::unordered_map<ir::ValueId, ir::ValueId> same_values(const ir::Graph& g) { return SameValues(g).same; }
 
+static bool loads_by_indices(const Step& s) { return s.kind == Kind::gather || s.kind == Kind::load_in_place; }
+
 StepCosts::StepCosts(const Plan& p, const hw::CostModel& model, bool transfers, bool fetches_ahead)
     : plan_(p), model_(model), transfers_(transfers), fetches_ahead_(fetches_ahead) {
   all_.resize(p.steps.size());
   for (const ir::Body& b : p.module.bodies) named_ = std::max(named_, b.graph.types.size());
   for (const Step& s : p.steps)
-    for (const ir::Op* op : p.ops_of(s)) first_.emplace(op, static_cast<size_t>(s.id));
+    for (const ir::Op* op : p.ops_of(s)) {
+      const auto it = first_.emplace(op, static_cast<size_t>(s.id)).first;
+      // A masked load has made a value of what it takes elsewhere by then, which says nothing of where it reads.
+      if (loads_by_indices(s) && p.steps[it->second].kind == Kind::elementwise) it->second = static_cast<size_t>(s.id);
+    }
   for (const Step& s : p.steps) {
     StepCost& c = all_[static_cast<size_t>(s.id)];
     c.line = line_of(p.loc_of(s));
