@@ -14,7 +14,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 from jax.experimental.pallas import triton as plt
 from time_families import F16, F32, I32, batched, int8_product, split_k
-from time_truth import S, matmul, triton
+from time_truth import S, attention, matmul, triton
 
 Made = tuple[Callable[..., Any], tuple[Any, ...]]
 ANY = pl.BlockSpec(memory_space=pl.ANY)
@@ -264,7 +264,7 @@ def accumulators(count: int, bn: int, k: int, programs: int) -> Made:
 
 
 def parts(one: Any) -> Iterator[Any]:
-    """All of them. Those of the last five families are no ground of a figure."""
+    """All of them. Those of the last six families are no ground of a figure."""
     for kind, mib, bits in itertools.product(("sum", "add4", "add", "copy", "dup", "fill"), (1, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256), (32, 16)):
         if bits == 32 or mib in (4, 16, 128):
             yield from one("memory", memory, {"kind": kind, "mib": mib, "bits": bits}, {})
@@ -298,6 +298,8 @@ def parts(one: Any) -> Iterator[Any]:
     tiles = ((64, 64, 32, 4), (128, 64, 32, 4), (128, 64, 32, 8), (128, 128, 32, 8), (64, 64, 64, 4), (128, 128, 64, 8))
     for (bm, bn, bk, warps), (m, n, k), kind in itertools.product(tiles, ((4096, 4096, 1024), (4608, 768, 384)), ("bf16", "left", "right", "both", "algorithm")):
         yield from one("converted", converted, {"kind": kind, "m": m, "n": n, "k": k}, {"bm": bm, "bn": bn, "bk": bk, "warps": warps})
+    for (bq, warps), heads, bk, stages, dim in itertools.product(((64, 4), (128, 4), (128, 8)), (1, 2, 4, 6), (32, 64, 128), (2, 3, 4), (64, 128)):
+        yield from one("trips", attention, {"heads": heads, "seq": 4096 * bq // 64, "dim": dim}, {"bq": bq, "bk": bk, "warps": warps, "stages": stages})
     for count, bn in (*itertools.product((1, 2, 3), (64, 128, 192, 256)), (2, 208), (2, 224), (2, 240), (2, 248), (3, 144), (3, 152), (3, 160), (3, 168)):
         yield from one("accumulators", accumulators, {"count": count, "bn": bn, "k": 8192, "programs": 132}, {})
     shapes = ((512, 32768, 1024), (32768, 512, 1024), (8192, 8192, 1024), (4096, 4096, 4096), (16384, 1024, 4096), (1024, 16384, 4096))

@@ -100,6 +100,19 @@ def test_weights_by_exp_take_longer_than_by_exp2_and_masks_of_loads_nothing():
         assert took["exp"] > 1.04 * took["exp2"] and took["masked"] == pytest.approx(took["exp2"], rel=0.02)
 
 
+@pytest.mark.parametrize("warps, more", [(4, 2.0), (8, 1.6)])
+def test_last_programs_of_attention_go_to_whole_sms_where_programs_are_in_step(warps, more):
+    """256 programs are all there at a time, two on an SM; of 384 the last 120 are two on 60 SMs where those before them ended together."""
+    known = time_truth.read([str(ROOT / "tests" / "truth" / "trips_h100.json")])
+    took = {}
+    for heads in (4, 6):
+        problem, config = {"heads": heads, "seq": 8192, "dim": 64}, {"bq": 128, "bk": 64, "warps": warps, "stages": 3}
+        f, shapes = time_truth.attention(**problem, **config)
+        took[heads] = pallasim.predict(f, *shapes, chip="gpu-h100", sensitivity=False).seconds
+        assert took[heads] == pytest.approx(known[time_truth.key_of("trips", problem, config)]["seconds"], rel=0.15 if warps == 8 else 0.05)
+    assert took[6] == pytest.approx(more * took[4], rel=0.05)
+
+
 def test_atomics_take_as_long_as_they_meet():
     """With shapes alone nobody knows where; with the list the predicted time is that of the cache's units."""
     make = time_families.histogram

@@ -20,6 +20,8 @@ class TritonLayouts {
   Warps warps_of(const ProductShape&) const;
   // Whether whole warpgroups multiply, with operands from shared memory; else each warp does, from its registers.
   bool by_warpgroups(const ProductShape&) const;
+  // Whether a product multiplies what another one made.
+  bool has_chain() const { return chained_; }
   // Warps beyond those that have 16 rows each of a chain of products do what others do.
   int64_t rows_of_warps() const { return repeats_ ? 16 * warps_ : 0; }
 

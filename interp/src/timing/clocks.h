@@ -80,6 +80,7 @@ bool stays_in_cache(const Plan&, const hw::TimingFigures&);
 
 class Clocks : public Events {
  public:
+  int64_t core_of(const Thread&) const;  // of the launch: an SM, a TensorCore
   Clocks(Execution&, const StepCosts&, const ClockSettings&);
 
   // -- Events --
@@ -181,7 +182,6 @@ class Clocks : public Events {
   }
   static const char* const kRateNames[];
   Clock& of(int32_t thread) { return clocks_[static_cast<size_t>(thread)]; }
-  int64_t core_of(const Thread&) const;
   std::vector<int64_t> point_of(const Thread&) const;
   int64_t new_flight(Flight);
   void start(const Thread&, const Step&, const memory::AsyncOperation&);

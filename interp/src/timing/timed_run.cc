@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "../engine/visible.h"
@@ -77,6 +79,7 @@ class Run {
       if (t.stop == Stop::None) {
         clocks_.begin(t.index, 0);
         push(t.index);
+        if (how_.in_step) ++programs_, running_on_[clocks_.core_of(t)].emplace(t.index, 0.0);
       }
     for (;;) {
       const double ends = clocks_.next();
@@ -89,6 +92,7 @@ class Run {
       if (turn(t)) ready_.ends({clocks_.at(t.index), order_++, t.index});
       else ready_.ends();
     }
+    for (const int32_t t : over_) end_program(ex_.threads[static_cast<size_t>(t)]);
     for (const Thread& t : ex_.threads)
       if (t.stop == Stop::Blocked) ex_.diagnostics->deadlock(ex_, "virtual-time");
     while (!ex_.copies.empty()) ops::complete_copy(ex_, 0);
@@ -150,6 +154,39 @@ class Run {
     return ready_.empty() ? ends : std::min(ends, ready_.first());
   }
 
+  // Programs of an SM that are in step end together: who takes one of the last programs has others kept for those that
+  // began with it.
+  void end_program(Thread& t) {
+    const double now = clocks_.at(t.index);
+    const int64_t left = how_.in_step ? ex_.points - ex_.next_points[0] : 0;
+    if (left > 0 && left < programs_) {
+      int64_t& kept = kept_for_[clocks_.core_of(t)];
+      if (kept > 0) {
+        --kept, --kept_;
+      } else if (left > kept_) {
+        kept = std::min(in_step_with(t, now), left - kept_ - 1);
+        kept_ += kept;
+      } else {
+        return over_.push_back(t.index);
+      }
+    }
+    const std::vector<int32_t> next = ex_.end_program(t);
+    clocks_.program_ended(t);
+    if (how_.in_step) running_on_[clocks_.core_of(t)].erase(t.index);
+    for (const int32_t n : next) {
+      clocks_.begin(n, now);
+      push(n);
+      if (how_.in_step) running_on_[clocks_.core_of(ex_.threads[static_cast<size_t>(n)])].emplace(n, now);
+    }
+  }
+
+  int64_t in_step_with(const Thread& t, double now) {
+    const std::unordered_map<int32_t, double>& running = running_on_[clocks_.core_of(t)];
+    const double half = (running.at(t.index) + now) / 2;
+    return std::count_if(running.begin(), running.end(),
+                         [&](const auto& x) { return x.first != t.index && x.second < half; });
+  }
+
   // Whether it goes on by itself.
   bool turn(Thread& t) {
     running_ = t.index;
@@ -163,14 +200,7 @@ class Run {
     if (stop == Stop::Done) ex_.events->thread(ThreadEvent::What::Ends, t.index);
     wake();
     ex_.progressed = false;
-    if (programs && stop == Stop::Done && t.parent < 0) {
-      const std::vector<int32_t> next = ex_.end_program(t);
-      clocks_.program_ended(t);
-      for (const int32_t n : next) {
-        clocks_.begin(n, clocks_.at(t.index));
-        push(n);
-      }
-    }
+    if (programs && stop == Stop::Done && t.parent < 0) end_program(t);
     if (stop == Stop::Yielded) clocks_.polled(t.index);
     if (ex_.steps > most_steps_) ex_.diagnostics->step_limit(ex_, t, how_.most_steps, "virtual-time");
     if (g_interrupt_epoch.load(std::memory_order_relaxed) != ex_.host.interrupt_epoch)
@@ -187,6 +217,12 @@ class Run {
   Clocks::Ended ended_;
   int64_t order_ = 0;
   int32_t running_ = 0;
+  int64_t programs_ = 0;  // at a time
+  // By core: those that run, and when they began; how many of the last ones nobody else takes.
+  std::unordered_map<int64_t, std::unordered_map<int32_t, double>> running_on_;
+  std::unordered_map<int64_t, int64_t> kept_for_;
+  int64_t kept_ = 0;           // all of those
+  std::vector<int32_t> over_;  // ended, and nothing is left for them
 };
 
 }  // namespace
