@@ -298,8 +298,9 @@ def parts(one: Any) -> Iterator[Any]:
     tiles = ((64, 64, 32, 4), (128, 64, 32, 4), (128, 64, 32, 8), (128, 128, 32, 8), (64, 64, 64, 4), (128, 128, 64, 8))
     for (bm, bn, bk, warps), (m, n, k), kind in itertools.product(tiles, ((4096, 4096, 1024), (4608, 768, 384)), ("bf16", "left", "right", "both", "algorithm")):
         yield from one("converted", converted, {"kind": kind, "m": m, "n": n, "k": k}, {"bm": bm, "bn": bn, "bk": bk, "warps": warps})
-    for (bq, warps), heads, bk, stages, dim in itertools.product(((64, 4), (128, 4), (128, 8)), (1, 2, 4, 6), (32, 64, 128), (2, 3, 4), (64, 128)):
-        yield from one("trips", attention, {"heads": heads, "seq": 4096 * bq // 64, "dim": dim}, {"bq": bq, "bk": bk, "warps": warps, "stages": stages})
+    for (bq, warps), heads, bk, stages, dim in itertools.product(((64, 4), (128, 4), (128, 8)), (1, 2, 4, 6, 8, 10, 12), (32, 64, 128), (2, 3, 4), (64, 128)):
+        if heads <= 6 or (warps == 4 and bk <= 64 and stages <= 3):
+            yield from one("trips", attention, {"heads": heads, "seq": 4096 * bq // 64, "dim": dim}, {"bq": bq, "bk": bk, "warps": warps, "stages": stages})
     for count, bn in (*itertools.product((1, 2, 3), (64, 128, 192, 256)), (2, 208), (2, 224), (2, 240), (2, 248), (3, 144), (3, 152), (3, 160), (3, 168)):
         yield from one("accumulators", accumulators, {"count": count, "bn": bn, "k": 8192, "programs": 132}, {})
     shapes = ((512, 32768, 1024), (32768, 512, 1024), (8192, 8192, 1024), (4096, 4096, 4096), (16384, 1024, 4096), (1024, 16384, 4096))

@@ -123,8 +123,8 @@ class CostModel {
   // Of a TPU, in the region where it is most; a GPU's follow from its warps.
   virtual Spilled spilled() const { return {}; }
   Overlap overlap = Overlap::InOrder;
-  // Threads of a core that do the same end together. Measured of Triton's attention with one warp on each quarter of an
-  // SM (tests/truth/trips_h100.json); of more warps, and where memory is what is waited for, some come first.
+  // Two threads of a core that do the same end together. Measured of Triton's attention with one warp on each quarter
+  // of an SM (tests/truth/trips_h100.json); of more programs or warps, and where memory is waited for, some come first.
   bool in_step = false;
   bool operands_in_shared_memory = false;  // tensor cores read them there
   double issue_share = 1;                  // of a core's units that one thread can keep busy
