@@ -96,13 +96,34 @@ void ChosenElements::end_row() {
 }
 
 void ChosenElements::add_row(const std::byte* at, int64_t count, int64_t stride, int bytes) {
-  for (int64_t i = 0; i < count; i += stride == 1 ? count : 1) {
-    append(at - base_ + i * stride * bytes, bytes);
-    if (stride == 1) count_ += count - 1;
+  const int64_t step = stride == 1 ? count : 1;
+  for (int64_t i = 0; i < count; i += step) {
+    const int64_t offset = at - base_ + i * stride * bytes;
+    if (modified_) {
+      bytes_ = bytes;
+      rows_.push_back({offset, step});
+      continue;
+    }
+    append(offset, bytes);
+    count_ += step - 1;
   }
 }
 
+void ChosenElements::put_in_order() {
+  const auto before = [](const Row& a, const Row& b) { return a.offset < b.offset; };
+  if (!std::is_sorted(rows_.begin(), rows_.end(), before)) std::sort(rows_.begin(), rows_.end(), before);
+  for (size_t i = 0; i < rows_.size();) {
+    Row r = rows_[i++];
+    for (; i < rows_.size() && rows_[i].offset <= r.offset + r.count * bytes_; ++i)
+      r.count = std::max(r.count, (rows_[i].offset - r.offset) / bytes_ + rows_[i].count);
+    append(r.offset, bytes_);
+    count_ += r.count - 1;
+  }
+  rows_.clear();
+}
+
 void ChosenElements::flush() {
+  put_in_order();
   end_row();
   emit();
   end_list();

@@ -71,19 +71,20 @@ class ChosenElements {
       : out_(out), base_(t.bases[buffer]), buffer_(buffer), how_(how) {
     how_.chosen = true;
   }
-  // Each is read, then written.
+  // Each is read, then written, in an order that is nobody's business: what lies side by side is one row.
   static ChosenElements modified(Boxes& out, const Thread& t, uint32_t buffer, const Boxes::How& how) {
     ChosenElements r(out, t, buffer, how);
     r.modified_ = true;
     return r;
   }
-  void add(const std::byte* at, int bytes) { append(at - base_, bytes); }
+  void add(const std::byte* at, int bytes) { add_row(at, 1, 1, bytes); }
   // `count` elements of `bytes`, `stride` elements apart.
   void add_row(const std::byte* at, int64_t count, int64_t stride, int bytes);
   void flush();
 
  private:
   void append(int64_t offset, int bytes);
+  void put_in_order();
   void end_row();
   void emit();      // the block
   void end_list();  // of places
@@ -93,6 +94,10 @@ class ChosenElements {
   uint32_t buffer_;
   Boxes::How how_;
   bool modified_ = false;
+  struct Row {
+    int64_t offset, count;
+  };
+  std::vector<Row> rows_;                                     // of modified elements, as they come
   int bytes_ = 1;                                             // of an element
   int64_t row_ = 0, count_ = 0;                               // the row that grows: its offset, and elements
   struct Block {                                              // of complete rows
