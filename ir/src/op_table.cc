@@ -19,7 +19,8 @@ AttrKind parse_kind(std::string_view k) {
                                                               {"dict", AttrKind::Dict},
                                                               {"view", AttrKind::View},
                                                               {"transforms", AttrKind::Transforms},
-                                                              {"operand", AttrKind::Operand}};
+                                                              {"operand", AttrKind::Operand},
+                                                              {"view_or_operand", AttrKind::ViewOrOperand}};
   for (const auto& [text, kind] : kKinds)
     if (text == k) return kind;
   return AttrKind::Any;

@@ -25,6 +25,7 @@ const char* kind_text(AttrKind k) {
     case AttrKind::View: return "view($k, [transforms])";
     case AttrKind::Transforms: return "a list";
     case AttrKind::Operand: return "an operand such as $1";
+    case AttrKind::ViewOrOperand: return "view($k, [transforms]) or an operand such as $1";
     case AttrKind::Any: return "a value";
   }
   return "";
@@ -46,6 +47,7 @@ bool has_kind(const Attr& a, AttrKind k) {
     case AttrKind::View: return a.is(Kind::View) ? a.view->named : a.is_call("view");
     case AttrKind::Transforms: return a.is(Kind::View) ? !a.view->named : a.is(Kind::List);
     case AttrKind::Operand: return a.is(Kind::Operand);
+    case AttrKind::ViewOrOperand: return has_kind(a, AttrKind::Operand) || has_kind(a, AttrKind::View);
     case AttrKind::Any: return true;
   }
   return false;
@@ -195,8 +197,8 @@ void GraphChecker::attributes(const OpCheck& c) {
   }
   for (const auto& [k, a] : c.op.attrs) attribute_tree(c, a, k, 0);
   for (const AttrSpec& s : specs)
-    if (s.kind == AttrKind::View)
-      if (const Attr* a = c.op.attr(s.name)) check_view_attr(c, std::string(s.name), *a);
+    if (const Attr* a = c.op.attr(s.name); a && (s.kind == AttrKind::View || s.kind == AttrKind::ViewOrOperand))
+      if (!a->is(Attr::Kind::Operand)) check_view_attr(c, std::string(s.name), *a);
   if (listed == c.op.attrs.size() || c.info.open_attrs) return;
   std::vector<std::string_view> names;
   for (const AttrSpec& s : specs) names.push_back(s.name);

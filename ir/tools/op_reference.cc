@@ -69,8 +69,21 @@ constexpr const char* kRuleDocs[] = {
     "carried values: operands, arguments of both regions, what the body yields, results; the condition yields a bool",
 };
 constexpr const char* kResult[] = {"exact", "bounded", "product"};
-constexpr const char* kKinds[] = {"int",  "ints", "bool", "sym",        "str",     "type", "literal",
-                                  "list", "dict", "view", "transforms", "operand", "any"};
+constexpr const char* kKinds[] = {"int",
+                                  "ints",
+                                  "bool",
+                                  "sym",
+                                  "str",
+                                  "type",
+                                  "literal",
+                                  "list",
+                                  "dict",
+                                  "view",
+                                  "transforms",
+                                  "operand",
+                                  "view_or_operand",
+                                  "any"};
+static_assert(std::size(kKinds) == static_cast<size_t>(AttrKind::Any) + 1);
 constexpr const char* kEffects[] = {"read",    "write", "atomic", "sync",  "async",
                                     "control", "alloc", "print",  "check", "random"};
 

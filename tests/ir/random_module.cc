@@ -148,6 +148,7 @@ Attr RandomModule::attr_of(AttrKind kind, int operands) {
     case AttrKind::View: return Attr::call("view", {Attr::operand(operands ? below(operands) : 0), views(operands)});
     case AttrKind::Transforms: return chance(90) ? views(operands) : Attr::list({attr(2, operands)});
     case AttrKind::Operand: return Attr::operand(operands ? below(operands) : 0);
+    case AttrKind::ViewOrOperand: return attr_of(chance(50) ? AttrKind::View : AttrKind::Operand, operands);
     default: return attr(0, operands);
   }
 }

@@ -77,7 +77,22 @@ enum Effect : uint16_t {
 };
 enum class Fidelity : uint8_t { Exact, Ulp, Contraction };
 
-enum class AttrKind : uint8_t { Int, Ints, Bool, Sym, Str, Type, Literal, List, Dict, View, Transforms, Operand, Any };
+enum class AttrKind : uint8_t {
+  Int,
+  Ints,
+  Bool,
+  Sym,
+  Str,
+  Type,
+  Literal,
+  List,
+  Dict,
+  View,
+  Transforms,
+  Operand,
+  ViewOrOperand,
+  Any
+};
 struct AttrSpec {
   std::string_view name;
   AttrKind kind;
