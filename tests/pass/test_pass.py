@@ -43,6 +43,14 @@ def check_alias_inplace(run):
     np.testing.assert_array_equal(out, np.concatenate([x[:3] + f32(1), x[3:]]))  # row 3 is the input's
 
 
+def check_atomic_permuted(run):
+    zeros = np.arange(8, dtype=np.int32) * 10
+    (out,), _ = run(zeros)
+    want = zeros.copy()
+    np.add.at(want, np.arange(8) * 5 % 8, np.arange(8))
+    np.testing.assert_array_equal(out, want)
+
+
 def check_branches_apart(run):
     x = np.arange(1, 97, dtype=np.int32).reshape(12, 8)
     want = x.copy()

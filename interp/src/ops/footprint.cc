@@ -99,7 +99,7 @@ void ChosenElements::add_row(const std::byte* at, int64_t count, int64_t stride,
   const int64_t step = stride == 1 ? count : 1;
   for (int64_t i = 0; i < count; i += step) {
     const int64_t offset = at - base_ + i * stride * bytes;
-    if (modified_) {
+    if (sorts_) {
       bytes_ = bytes;
       rows_.push_back({offset, step});
       continue;

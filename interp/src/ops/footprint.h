@@ -38,6 +38,8 @@ class Boxes {
   int32_t owner(const memory::Place& p) const { return t_.exec->thread_of(p); }
   virtual bool wants(uint32_t /*buffer*/) const { return true; }
   virtual bool wants_internal() const { return true; }
+  // Whether it matters how often, and in which order, an atomic operation comes to a place.
+  virtual bool wants_each_visit() const { return false; }
 
  protected:
   virtual void box(const Access&) = 0;
@@ -71,10 +73,11 @@ class ChosenElements {
       : out_(out), base_(t.bases[buffer]), buffer_(buffer), how_(how) {
     how_.chosen = true;
   }
-  // Each is read, then written, in an order that is nobody's business: what lies side by side is one row.
+  // Each is read, then written, as a rule in an order that is nobody's business: what lies side by side is one row.
   static ChosenElements modified(Boxes& out, const Thread& t, uint32_t buffer, const Boxes::How& how) {
     ChosenElements r(out, t, buffer, how);
     r.modified_ = true;
+    r.sorts_ = !out.wants_each_visit();
     return r;
   }
   void add(const std::byte* at, int bytes) { add_row(at, 1, 1, bytes); }
@@ -93,11 +96,11 @@ class ChosenElements {
   const std::byte* base_;
   uint32_t buffer_;
   Boxes::How how_;
-  bool modified_ = false;
+  bool modified_ = false, sorts_ = false;
   struct Row {
     int64_t offset, count;
   };
-  std::vector<Row> rows_;                                     // of modified elements, as they come
+  std::vector<Row> rows_;                                     // as they come, to be sorted
   int bytes_ = 1;                                             // of an element
   int64_t row_ = 0, count_ = 0;                               // the row that grows: its offset, and elements
   struct Block {                                              // of complete rows

@@ -19,6 +19,7 @@ class Requests : public ops::Boxes {
       : Boxes(t, s), buffer_(buffer), side_by_side_(side_by_side) {}
   bool wants(uint32_t buffer) const override { return buffer == buffer_; }
   bool wants_internal() const override { return false; }
+  bool wants_each_visit() const override { return true; }
   std::unordered_map<int64_t, double> lines;
   std::unordered_map<int64_t, int64_t> elements;
 
