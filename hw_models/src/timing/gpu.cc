@@ -29,7 +29,7 @@ class Gpu : public CostModel {
     operands_in_shared_memory = !p.compute_capability.starts_with("8.");
     warps_ = static_cast<double>(std::max<int64_t>(warps, 1));
     if (model(m).programs == Programs::Concurrent) triton_.emplace(m, warps, hopper_);
-    in_step = triton_ && triton_->has_chain() && warps <= 4;
+    end_together = triton_ && triton_->has_chain() && warps <= 4;
   }
 
   Work of(const ir::Op& op, const ir::Graph& g) const override {

@@ -207,8 +207,8 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   TimedRun how;
   how.skips = l_.values ? std::vector<bool>(p.steps.size()) : value_steps(p);
   how.most_steps = l_.how.most_steps;
-  how.in_step = who.programs > 0 && settings.per_core == 2 && costs.model().in_step && l_.devices.size() == 1 &&
-                !programs_differ(p);
+  how.end_together = who.programs > 0 && settings.per_core == 2 && costs.model().end_together &&
+                     l_.devices.size() == 1 && !programs_differ(p);
   run_timed(ex, clocks, how);
   clocks.end_picture();
 

@@ -79,7 +79,7 @@ class Run {
       if (t.stop == Stop::None) {
         clocks_.begin(t.index, 0);
         push(t.index);
-        if (how_.in_step) ++programs_, running_on_[clocks_.core_of(t)].emplace(t.index, 0.0);
+        if (how_.end_together) ++programs_, running_on_[clocks_.core_of(t)].emplace(t.index, 0.0);
       }
     for (;;) {
       const double ends = clocks_.next();
@@ -158,13 +158,13 @@ class Run {
   // began with it.
   void end_program(Thread& t) {
     const double now = clocks_.at(t.index);
-    const int64_t left = how_.in_step ? ex_.points - ex_.next_points[0] : 0;
+    const int64_t left = how_.end_together ? ex_.points - ex_.next_points[0] : 0;
     if (left > 0 && left < programs_) {
       int64_t& kept = kept_for_[clocks_.core_of(t)];
       if (kept > 0) {
         --kept, --kept_;
       } else if (left > kept_) {
-        kept = std::min(in_step_with(t, now), left - kept_ - 1);
+        kept = std::min(began_with(t, now), left - kept_ - 1);
         kept_ += kept;
       } else {
         return over_.push_back(t.index);
@@ -172,15 +172,15 @@ class Run {
     }
     const std::vector<int32_t> next = ex_.end_program(t);
     clocks_.program_ended(t);
-    if (how_.in_step) running_on_[clocks_.core_of(t)].erase(t.index);
+    if (how_.end_together) running_on_[clocks_.core_of(t)].erase(t.index);
     for (const int32_t n : next) {
       clocks_.begin(n, now);
       push(n);
-      if (how_.in_step) running_on_[clocks_.core_of(ex_.threads[static_cast<size_t>(n)])].emplace(n, now);
+      if (how_.end_together) running_on_[clocks_.core_of(ex_.threads[static_cast<size_t>(n)])].emplace(n, now);
     }
   }
 
-  int64_t in_step_with(const Thread& t, double now) {
+  int64_t began_with(const Thread& t, double now) {
     const std::unordered_map<int32_t, double>& running = running_on_[clocks_.core_of(t)];
     const double half = (running.at(t.index) + now) / 2;
     return std::count_if(running.begin(), running.end(),

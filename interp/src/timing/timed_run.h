@@ -10,7 +10,7 @@ struct TimedRun {
   std::vector<bool> skips;  // by step: what only makes values
   int64_t most_steps = 0;   // 0: no limit; beyond it PS-LIVE-002
   // Programs of an SM end together: the last ones of a grid go to whole SMs, others stay empty.
-  bool in_step = false;
+  bool end_together = false;
 };
 // Steps that make values and nothing that anybody goes by: control, addresses and synchronisation do without them.
 std::vector<bool> value_steps(const Plan&);

@@ -125,7 +125,7 @@ class CostModel {
   Overlap overlap = Overlap::InOrder;
   // Two threads of a core that do the same end together. Measured of Triton's attention with one warp on each quarter
   // of an SM (tests/truth/trips_h100.json); of more programs or warps, and where memory is waited for, some come first.
-  bool in_step = false;
+  bool end_together = false;
   bool operands_in_shared_memory = false;  // tensor cores read them there
   double issue_share = 1;                  // of a core's units that one thread can keep busy
   double behind_a_product = 1;  // what an addition costs that a multiplication's result goes to, as a part of another
