@@ -6,7 +6,15 @@
 
 namespace pallasim::ir {
 
+// Families whose operations take values alone.
+static bool of_values(Family f) {
+  return f == Family::Elementwise || f == Family::Shape || f == Family::Reduction || f == Family::Random;
+}
+
 void check_types(const OpCheck& c) {
+  if (of_values(c.info.family))
+    for (int i = 0; i < c.num_in(); ++i)
+      if (c.in(i).is_ref) c.bad_operand(i, "a tensor is needed", "read the ref with 'get'");
   switch (c.info.rule) {
     case TypeRule::Abs: return rule_abs(c);
     case TypeRule::ArgReduce: return rule_arg_reduce(c);

@@ -52,7 +52,7 @@ void need_carried(const OpCheck& c, int first_in, size_t r, size_t first_arg) {
 
 void rule_cond(const OpCheck& c) {
   const Type& t = c.in(0);
-  if (!t.is_scalar() || (t.dtype != DType::Bool && !is_int(t.dtype)))
+  if (t.is_ref || !t.is_scalar() || (t.dtype != DType::Bool && !is_int(t.dtype)))
     c.bad_operand(0, "the predicate is a bool or integer scalar");
   const size_t n = c.op.regions.size();
   if (n == 0 || (t.dtype == DType::Bool && n != 2))
@@ -75,7 +75,8 @@ void rule_while(const OpCheck& c) {
   need_carried(c, 0, 0, 0);
   need_carried(c, 0, 1, 0);
   const auto& test = yields(c, 0);
-  if (test.size() != 1 || !c.g.type(test[0])->is_scalar() || c.g.type(test[0])->dtype != DType::Bool)
+  if (test.size() != 1 || c.g.type(test[0])->is_ref || !c.g.type(test[0])->is_scalar() ||
+      c.g.type(test[0])->dtype != DType::Bool)
     c.fail("PS-IR-112", "the condition (region 0) yields one bool scalar");
   need_yields_results(c, 1);
 }

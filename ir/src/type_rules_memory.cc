@@ -75,6 +75,10 @@ void rule_ref_result(const OpCheck& c) {
     const Type& r = c.out();
     if (r.members.empty() && ((v.known_dtype && r.dtype != v.dtype) || (v.known_shape && !may_equal(r.dims, v.dims))))
       c.bad_result(0, shows(v));
+  } else if (c.op.code == OpCode::select_ref) {
+    c.need_int_scalar(0);
+    for (int i = 1; i < c.num_in(); ++i)
+      if (!same_type(c.in(i), c.out())) c.bad_operand(i, fmt::format("the result has type {}", to_string(c.out())));
   } else if (c.op.code == OpCode::new_ref) {
     c.need_tensor(0);
     if (c.in(0).dtype != c.out().dtype || !may_equal(c.in(0).dims, c.out().dims))

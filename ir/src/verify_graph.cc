@@ -171,6 +171,12 @@ void GraphChecker::view_operands(const OpCheck& c, const Viewed& v, const std::s
   }
 }
 
+// An operand that an attribute names is a value, where no view is asked for.
+static void not_a_ref(const OpCheck& c, const Attr& a, const std::string& key) {
+  if (a.is(Attr::Kind::Operand) && c.in(static_cast<int>(a.i)).is_ref)
+    c.bad_operand(static_cast<int>(a.i), fmt::format("attribute '{}' needs a value", key), "read the ref with 'get'");
+}
+
 void GraphChecker::attribute_tree(const OpCheck& c, const Attr& a, const std::string& key, int depth) {
   if (depth > 256) c.bad_attr(key, "nested more than 256 levels deep");
   if (a.is(Attr::Kind::Operand) && (a.i < 0 || a.i >= c.num_in()))
@@ -181,7 +187,12 @@ void GraphChecker::attribute_tree(const OpCheck& c, const Attr& a, const std::st
   if (a.is(Attr::Kind::Dict))
     for (const std::string& k : a.keys)
       if (!is_name(k)) c.bad_attr(key, fmt::format("{} is not a name", quoted(k)));
-  for (const Attr& x : a.items) attribute_tree(c, x, key, depth + 1);
+  // A call names the ref that it is of first: view($0, []).
+  const size_t ref = a.is(Attr::Kind::Call) && a.s == "view" ? 0 : a.items.size();
+  for (size_t i = 0; i < a.items.size(); ++i) {
+    attribute_tree(c, a.items[i], key, depth + 1);
+    if (i != ref) not_a_ref(c, a.items[i], key);
+  }
 }
 
 void GraphChecker::attributes(const OpCheck& c) {
@@ -195,7 +206,11 @@ void GraphChecker::attributes(const OpCheck& c) {
       c.fail("PS-IR-105", fmt::format("the attribute '{}' is {}, not {}", s.name, kind_text(s.kind), to_string(*a)));
     ++listed;
   }
-  for (const auto& [k, a] : c.op.attrs) attribute_tree(c, a, k, 0);
+  for (const auto& [k, a] : c.op.attrs) {
+    attribute_tree(c, a, k, 0);
+    const auto s = std::find_if(specs.begin(), specs.end(), [&](const AttrSpec& x) { return x.name == k; });
+    if (s == specs.end() || s->kind != AttrKind::ViewOrOperand) not_a_ref(c, a, k);
+  }
   for (const AttrSpec& s : specs)
     if (const Attr* a = c.op.attr(s.name); a && (s.kind == AttrKind::View || s.kind == AttrKind::ViewOrOperand))
       if (!a->is(Attr::Kind::Operand)) check_view_attr(c, std::string(s.name), *a);

@@ -47,7 +47,7 @@ void OpCheck::need_tensor(int i) const {
 }
 
 void OpCheck::need_int_scalar(int i) const {
-  if (!in(i).is_scalar() || !is_int(in(i).dtype)) bad_operand(i, "an integer scalar is needed");
+  if (in(i).is_ref || !in(i).is_scalar() || !is_int(in(i).dtype)) bad_operand(i, "an integer scalar is needed");
 }
 
 void OpCheck::need_out_tensor(int i) const {
