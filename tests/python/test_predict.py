@@ -10,6 +10,7 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import triton as plt
+from time_lines import fields, packets, slices_of
 
 import pallasim
 
@@ -186,85 +187,6 @@ def test_what_the_chip_refuses_raises_with_its_rule():
 
 
 # --- the time line ----------------------------------------------------------------------------------------------------
-def fields(message):
-    """Of a protobuf message: numbers and values, in order."""
-    at = 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            b = message[at]
-            at += 1
-            value |= (b & 127) << shift
-            shift += 7
-            if b < 128:
-                return value
-
-    while at < len(message):
-        key = varint()
-        number, kind = key >> 3, key & 7
-        if kind == 0:
-            yield number, varint()
-        elif kind == 1:
-            yield number, struct.unpack("<Q", message[at:at + 8])[0]
-            at += 8
-        else:
-            n = varint()
-            yield number, message[at:at + n]
-            at += n
-
-
-def packets(content):
-    """Of each packet of a trace its fields, with the texts of names and arguments where their numbers stand."""
-    texts = {2: {}, 3: {}, 29: {}}
-    for number, packet in fields(content):
-        assert number == 1
-        d = dict(fields(packet))
-        for kind, entry in fields(d.get(12, b"")):
-            e = dict(fields(entry))
-            assert e[1] not in texts[kind], "a text is written once"
-            texts[kind][e[1]] = e[2].decode()
-        if 11 in d:
-            d[11] = [(k, texts[2][v] if k == 10 else v) for k, v in fields(d[11])]
-            d[4] = {(texts[3][a[1]], texts[29][a[17]]) for k, v in d[11] if k == 4 for a in [dict(fields(v))]}
-        yield d
-
-
-def drawn(path):
-    """Names of a trace's slices, and of its tracks."""
-    content = path.read_bytes()
-    return [name for _, name, *_ in slices_of(content)], [dict(fields(d[60]))[2].decode() for d in packets(content) if 60 in d]
-
-
-def test_the_time_line_says_which_trips_it_leaves_out(tmp_path):
-    def long_kernel(x_ref, o_ref):
-        def trip(i, carry):
-            o_ref[...] = o_ref[...] * 0.5 + x_ref[...]
-            return carry
-
-        o_ref[...] = jnp.zeros_like(x_ref)
-        jax.lax.fori_loop(0, 5000, trip, 0)
-
-    x = jax.ShapeDtypeStruct((256, 256), jnp.float32)
-    f = pl.pallas_call(long_kernel, out_shape=x)
-    path = tmp_path / "run.perfetto-trace"
-    some = pallasim.predict(f, x, chip="tpu-v5e", sensitivity=False, trace=str(path))
-    slices, tracks = drawn(path)
-    marks = [s for s in slices if s.endswith("trips left out")]
-    assert len(marks) == 1
-    left = int(marks[0].split()[0])
-    assert 4900 < left < 5000 and len(slices) < 20 * (5000 - left)
-    assert f"left out: {left} trips of loops, which take as long as those before and behind them" in tracks
-    assert some.seconds == pallasim.predict(f, x, chip="tpu-v5e", sensitivity=False).seconds
-    every = pallasim.predict(f, x, chip="tpu-v5e", sensitivity=False, trace=str(path), waves=0)
-    assert every.seconds == pytest.approx(some.seconds, rel=1e-3)
-    slices, tracks = drawn(path)
-    assert len(slices) > 5000 and not any("left out" in t for t in (*slices, *tracks))
-    page = pallasim.predict(f, x, chip="tpu-v5e", sensitivity=False, report=True).page
-    assert "long_kernel" in page._launches[0] and "trips" not in page._launches[0], "a page has all of them"
-
-
 def test_the_time_line_is_perfettos(tmp_path):
     path = tmp_path / "run.perfetto-trace"
     p = predicted(*pipeline(8), trace=str(path))
@@ -301,24 +223,6 @@ def test_the_time_line_is_perfettos(tmp_path):
     assert ("grid point", "(3)") in arguments
 
 
-def slices_of(content):
-    """Track, name, begin, depth of every slice, in the order of their ends."""
-    tracks, open_, slices = {}, {}, []
-    for d in packets(content):
-        if 60 in d:
-            t = dict(fields(d[60]))
-            tracks[t[1]] = t[2].decode()
-            continue
-        e = dict(d[11])
-        if e[9] == 1:
-            open_.setdefault(e[11], []).append((e[10], d[8]))
-        elif e[9] == 2:
-            name, begin = open_[e[11]].pop()
-            slices.append((tracks[e[11]], name, begin, d[8], len(open_[e[11]])))
-    assert not any(open_.values())
-    return slices
-
-
 def test_named_scopes_are_slices_around_theirs(tmp_path):
     def body(x_ref, o_ref):
         with jax.named_scope("outer"):
@@ -352,85 +256,6 @@ def test_a_hopper_matmul_is_bound_by_what_bounds_it():
 
 
 # --- long loops ---------------------------------------------------------------------------------------------------------
-def triton_matmul(m, n, k, block=64):
-    def kernel(a_ref, b_ref, o_ref):
-        def step(i, acc):
-            at = pl.ds(i * block, block)
-            return acc + plt.dot(a_ref[:, at], b_ref[at, :])
-
-        acc = jax.lax.fori_loop(0, k // block, step, jnp.zeros((block, block), jnp.float32))
-        o_ref[...] = acc.astype(o_ref.dtype)
-
-    specs = [pl.BlockSpec((block, k), lambda i, j: (i, 0)), pl.BlockSpec((k, block), lambda i, j: (0, j))]
-    f = pl.pallas_call(kernel, grid=(m // block, n // block), in_specs=specs, out_specs=pl.BlockSpec((block, block), lambda i, j: (i, j)),
-                       out_shape=S((m, n), jnp.float16), compiler_params=plt.CompilerParams(num_stages=3))
-    return f, S((m, k), jnp.float16), S((k, n), jnp.float16)
-
-
-def rows_by_hand(rows, trips):
-    """A ring of two slots over HBM, in a loop."""
-    def kernel(x_ref, o_ref, slots, sems):
-        def copy(i):
-            return pltpu.make_async_copy(x_ref.at[pl.ds(i * rows, rows)], slots.at[i % 2], sems.at[i % 2])
-
-        copy(0).start()
-        o_ref[...] = jnp.zeros_like(o_ref)
-
-        def step(i, _):
-            @pl.when(i + 1 < trips)
-            def _():
-                copy(i + 1).start()
-
-            copy(i).wait()
-            o_ref[...] += jnp.exp(slots[i % 2])
-
-        jax.lax.fori_loop(0, trips, step, None)
-
-    f = pl.pallas_call(kernel, in_specs=[pl.BlockSpec(memory_space=pltpu.HBM)], out_shape=S((rows, 512), jnp.float32),
-                       scratch_shapes=[pltpu.VMEM((2, rows, 512), jnp.float32), pltpu.SemaphoreType.DMA((2,))])
-    return f, S((rows * trips, 512), jnp.float32)
-
-
-LONG = {"triton": (GPU, lambda: triton_matmul(256, 256, 16384)), "ring": (TPU, lambda: rows_by_hand(64, 200)),
-        "deep": (GPU, lambda: triton_matmul(64, 64, 65536))}
-
-
-@pytest.mark.parametrize("name", ["triton", "ring", "deep"])
-def test_trips_that_are_not_run_are_said_and_right(name):
-    chip, make = LONG[name]
-    some, all_ = predicted(*make(), chip=chip)[0], predicted(*make(), chip=chip, waves=0)[0]
-    assert any("of the trips of loops" in n for n in some.notes) and not any("of the trips of loops" in n for n in all_.notes)
-    assert some.seconds == pytest.approx(all_.seconds, rel=0.01)
-    for what in ("flops", "bytes_read", "bytes_written"):
-        assert getattr(some, what) == pytest.approx(getattr(all_, what), rel=1e-6), what
-    assert some.bound == all_.bound and {b.name for b in some.bounds} == {b.name for b in all_.bounds}
-    both = {b.name: b.seconds for b in all_.bounds}
-    assert all(b.seconds == pytest.approx(both[b.name], rel=0.02) for b in some.bounds)
-    lines = {(s.line): s.seconds for s in all_.lines}
-    assert all(s.seconds == pytest.approx(lines[s.line], abs=0.02 * all_.seconds) for s in some.lines)
-
-
-def test_persistent_loops_leave_out_tiles_and_steps():
-    mm = pytest.importorskip("jax.experimental.pallas.ops.gpu.hopper_matmul_mgpu")
-    config = mm.TuningConfig(tile_m=64, tile_n=64, tile_k=64, max_concurrent_steps=2)
-    x = S((2048, 4096), jnp.float16), S((4096, 4096), jnp.float16)
-    some, all_ = (predicted(functools.partial(mm.matmul, config=config, c=None), *x, chip=GPU, waves=w)[0] for w in (3, 0))
-    assert any("around them" in n for n in some.notes) and some.seconds == pytest.approx(all_.seconds, rel=0.03)
-    assert some.flops == pytest.approx(all_.flops, rel=1e-4) == pytest.approx(2 * 2048 * 4096 * 4096, rel=1e-3)
-
-
-def test_loops_whose_trips_differ_are_run():
-    """Each program's loop is as long as its number says."""
-    def kernel(x_ref, o_ref):
-        n = (pl.program_id(0) + 1) * 16
-        o_ref[...] = jax.lax.fori_loop(0, n, lambda i, acc: acc + jnp.exp(x_ref[pl.ds(i * 64, 64)]), jnp.zeros(64, jnp.float32))
-
-    f = pl.pallas_call(kernel, grid=(8,), in_specs=[pl.BlockSpec((8192,), lambda i: (0,))], out_specs=pl.BlockSpec((64,), lambda i: (i,)),
-                       out_shape=S((512,), jnp.float32), compiler_params=plt.CompilerParams())
-    some, all_ = (predicted(f, S((8192,), jnp.float32), chip=GPU, waves=w)[0] for w in (3, 0))
-    assert some.seconds == all_.seconds and not any("of the trips of loops" in n for n in some.notes)
-
-
 def test_a_prediction_that_runs_too_long_says_how_far_it_went():
     from pallasim import _core, _predict
 

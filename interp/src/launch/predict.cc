@@ -115,6 +115,13 @@ std::optional<std::vector<WholeLaunch::Part>> WholeLaunch::parts(const Timeline&
   return r;
 }
 
+std::string kept(const Folds::Class& c) { return fmt::format("{} of {}", c.first - c.left_out, c.first); }
+
+std::string run_of(const Folds::Class& c) {
+  const std::string what = c.axis < 0 ? "trips of loops" : fmt::format("steps along axis {} of the grid", c.axis);
+  return what + " " + kept(c) + " were run";
+}
+
 std::optional<TimedOutcome> WholeLaunch::folded(Timeline* timeline, Prediction* out, std::string* note) {
   const Timeline fresh = timeline ? *timeline : Timeline{};
   std::optional<std::vector<Part>> all;
@@ -148,10 +155,11 @@ std::optional<TimedOutcome> WholeLaunch::folded(Timeline* timeline, Prediction* 
     *out = weighted(runs, weights);
   }
   if (note && (ri > 0 || ro > 0)) {
-    const auto kept = [](const Folds::Class& c) { return fmt::format("{} of {}", c.first - c.left_out, c.first); };
-    *note = fmt::format(
-        "of the trips of loops {} were run: those in the middle take as long as the others",
-        ri > 0 && ro > 0 ? fmt::format("{}, around them {}", kept(inner), kept(outer)) : kept(ri > 0 ? inner : outer));
+    *note = "of the " + run_of(ri > 0 ? inner : outer) +
+            (ri > 0 && ro > 0
+                 ? (outer.axis < 0 && inner.axis < 0 ? ", around them " + kept(outer) : ", of the " + run_of(outer))
+                 : "") +
+            ": those in the middle take as long as the others";
   }
   return r;
 }

@@ -152,6 +152,8 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   settings.timeline = timeline;
   settings.warm = !l_.how.cold;
   settings.folds = folds;
+  if (folds && !gpu && l_.devices.size() == 1 && l_.options.grid_order.empty())
+    settings.axes = folded_axes(p, call.grid);
   TimedOutcome r;
   int64_t skipped_waves = 0;
   if (gpu && who.programs > 0) {

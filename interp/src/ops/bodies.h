@@ -18,6 +18,10 @@ using memory::dense_strides;
 // Moves the thread to the next position of its part of the grid; false behind the last one, and it is at the first one.
 bool next_place(Thread&);
 void place_ids(Thread&);  // the program ids of the thread's position
+// A thread that is at its part's next point goes on as one that comes from `n` points further along the axis: the
+// blocks that it has are those of where it is then. Index maps are affine.
+void skip_points(Thread&, size_t axis, int64_t n);
+void place_pipeline(Thread&);  // blocks of the pipeline of the grid that are there
 void window_place(const Thread&, const Window&,
                   int64_t* place);  // of the block at the program ids; Window::places() numbers
 memory::Clip clip_window(const Window&, const int64_t* place);  // what of that block lies in the array

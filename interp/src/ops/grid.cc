@@ -140,6 +140,13 @@ void place_windows(Thread& t) {
 
 }  // namespace
 
+void skip_points(Thread& t, size_t axis, int64_t n) {
+  t.slot<int64_t>(t.body->pid_slots[axis]) += n;
+  t.slot<int64_t>(t.body->place_slots[axis]) += n;
+  place_windows(t);
+  place_pipeline(t);
+}
+
 const Step* grid_begin(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const Body& p = *t.body;

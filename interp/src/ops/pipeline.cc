@@ -105,6 +105,15 @@ void enter_step(Thread& t, const Step* s, const PipelinePayload& p) {
 
 }  // namespace
 
+void place_pipeline(Thread& t) {
+  for (const Window& w : t.body->windows) {
+    if (!w.modelled()) continue;
+    int64_t place[2 * memory::kMaxRank];
+    window_place(t, w, place);
+    for (size_t d = 0; d < w.places(); ++d) current(t, w, d) = place[d];
+  }
+}
+
 const Step* pipeline_fetch(Thread& t, const Step* s) {
   const auto& p = payload<Kind::pipeline_fetch>(s);
   const bool first = t.slot<int64_t>(p.started) == 0;

@@ -70,6 +70,7 @@ struct ClockSettings {
   int stages = 1;          // of loads in loops that Triton's compiler pipelines
   bool warm = true;        // what fits in a cache lies there, as when a launch is repeated
   Folds* folds = nullptr;  // null: all trips are run
+  FoldedAxes axes = {};    // of the grid
   double filled = 0;       // of the device's SMs, those that have programs, at most 1
   double share = 1;        // of what SMs share, what those have that run
   Timeline* timeline = nullptr;
@@ -162,6 +163,7 @@ class Clocks : public Events {
     std::unordered_map<const ir::Op*, Trips> trips;  // of its loops
     // For how many trips one of those that are run stands: of the innermost loop, and of the one around it.
     double inner = 1, outer = 1;
+    Folds::Left axes[2] = {};  // of the grid: the inner one, the outer one
   };
   struct Flight {
     int64_t operation = -1;  // id; -1: a load or store of a thread
@@ -228,6 +230,7 @@ class Clocks : public Events {
   void next_trip(Thread&, const Step&, const ir::Op* loop);
   void count_trip(Thread&, const Step&, const ir::Op* loop);
   void leave_out(Clock&, const ir::Op* loop, int64_t trips);
+  void leave_out_points(Thread&, bool inner, int axis);
   void watch_carried(const Thread&, const ir::Op* loop, Clock::Trips*) const;
   void move_carried(Thread&, const ir::Op* loop, const Clock::Trips&);
   static void end_loop(Clock&, const Folds::Left&);

@@ -200,7 +200,69 @@ class OnPlaces : public OnPrograms {
   std::set<std::string> within_;  // axes of threads and of CTAs of a cluster
 };
 
+// Steps of a sequential grid along one of its axes: none does what another one does not.
+class OnAxis : public Dependence {
+ public:
+  OnAxis(const ir::Body& b, const ir::Module& m, int axis, bool addresses)
+      : Dependence(b.graph), axis_(axis), addresses_(addresses) {
+    for (size_t i = 0; i < m.operands.size() && i < b.graph.region.args.size(); ++i)
+      if (m.operands[i].kind == ir::Operand::Kind::Prefetch) prefetched_.insert(b.graph.region.args[i]);
+  }
+
+ protected:
+  // What memory holds may be another thing at each step, but for what was there from the start.
+  bool begins(const ir::Op& op, const ir::Type&) const override {
+    if (op.code == OpCode::program_id) {
+      const ir::Attr* axis = op.attr("axis");
+      return axis && axis->i == axis_;
+    }
+    if (op.code == OpCode::axis_index || ir::info(op.code).family == ir::Family::Async) return true;
+    return (ir::info(op.code).effects & ir::kEffectRead) != 0 && !op.operands.empty() &&
+           !prefetched_.contains(op.operands[0]);
+  }
+  bool addresses_count() const override { return addresses_; }
+
+ private:
+  int axis_;
+  bool addresses_;
+  std::set<ValueId> prefetched_;
+};
+
 }  // namespace
+
+// How deep loops lie in each other.
+static int loops_within(const ir::Region& r) {
+  int deepest = 0;
+  for (const ir::Op& op : r.ops) {
+    const bool loop = op.code == OpCode::for_ || op.code == OpCode::parallel_loop || op.code == OpCode::while_;
+    for (const ir::Region& x : op.regions) deepest = std::max(deepest, loops_within(x) + (loop ? 1 : 0));
+  }
+  return deepest;
+}
+
+FoldedAxes folded_axes(const Plan& p, const std::vector<int64_t>& grid) {
+  constexpr int64_t kLong = 32;  // shorter ones are run
+  if (p.module.bodies.size() != 1 || !p.module.meshes.empty()) return {};
+  const ir::Body& b = p.module.bodies[0];
+  const auto& windows = p.bodies[0]->windows;
+  if (!std::all_of(windows.begin(), windows.end(), [](const Window& w) { return w.map.index.empty() || w.map.affine; }))
+    return {};
+  const int loops = loops_within(b.graph.region);
+  if (loops > 1) return {};
+  const auto longest = [&](size_t end, bool addresses) {
+    int r = -1;
+    for (size_t g = 0; g < end; ++g)
+      if (grid[g] >= std::max(kLong, r < 0 ? 0 : grid[static_cast<size_t>(r)]) &&
+          !OnAxis(b, p.module, static_cast<int>(g), addresses).find())
+        r = static_cast<int>(g);
+    return r;
+  };
+  FoldedAxes r;
+  if (loops == 0) r.inner = longest(grid.size(), false);
+  // Of what lies around others any number may be left out, so that nothing may go round by its number.
+  r.outer = longest(loops == 0 ? static_cast<size_t>(std::max(r.inner, 0)) : grid.size(), true);
+  return r;
+}
 
 bool control_needs_values(const Plan& p, ir::LocId* where) {
   for (const ir::Body& b : p.module.bodies)

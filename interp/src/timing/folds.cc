@@ -85,15 +85,20 @@ Folds::Left Folds::begins(const ir::Op* loop, int64_t trips) {
   if (kept_.alike)
     if (const int64_t once = trips_.emplace(loop, trips).first->second; std::abs(trips - once) > 1) throw Uneven{};
   const auto it = is_inner_.find(loop);
-  if (it == is_inner_.end()) return {};
-  const bool inner = it->second;
+  return it == is_inner_.end() ? Left{} : begins(it->second, trips, -1);
+}
+
+Folds::Left Folds::begins_axis(int axis, bool inner, int64_t extent) { return begins(inner, extent, axis); }
+
+Folds::Left Folds::begins(bool inner, int64_t trips, int axis) {
   Class& c = inner ? inner_ : outer_;
-  const int64_t kept = inner ? kept_.inner : kept_.outer;
+  // Between steps of a grid blocks come and go, so that the first trips may be unlike others.
+  const int64_t kept = inner ? kept_.inner : kept_.outer + (axis < 0 ? 0 : 3);
   // Of programs some have one trip more than others; loops that fill slots first have some fewer behind that.
   const int64_t apart = inner ? std::max<int64_t>(quantum_, 8) : 1;
   if (c.first < 0) {
     const int64_t left = inner ? (trips - kept) / quantum_ * quantum_ : trips - 1 - kept;
-    if (left >= std::max<int64_t>(inner ? quantum_ : 2, 1) && quantum_ <= 64) c.first = trips, c.left_out = left;
+    if (left >= std::max<int64_t>(inner ? quantum_ : 2, 1) && quantum_ <= 64) c = {trips, axis, left, c.all, c.ran};
   }
   Left r;
   if (c.first >= 0) {

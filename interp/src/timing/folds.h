@@ -11,6 +11,13 @@ namespace pallasim::interp {
 // what loops of a number of trips that is known at run time are traced to. Null: it is another loop.
 const ir::Op* counting_test(const ir::Op& loop, const ir::Graph&);
 
+// Axes of a sequential grid of which steps may be left out, as trips of loops are: as of a loop without another one in
+// it, and as of one around that. -1: there is none.
+struct FoldedAxes {
+  int inner = -1, outer = -1;
+};
+FoldedAxes folded_axes(const Plan&, const std::vector<int64_t>& grid);
+
 class Folds {
  public:
   // Thrown in the middle of a run: long loops have trips of so different numbers that nothing follows from leaving some
@@ -29,13 +36,15 @@ class Folds {
     int64_t trips = 0, head = 0;
     bool inner = false;
   };
-  Left begins(const ir::Op* loop, int64_t trips);  // throws Uneven
+  Left begins(const ir::Op* loop, int64_t trips);          // throws Uneven
+  Left begins_axis(int axis, bool inner, int64_t extent);  // of the grid; throws Uneven
 
   // Slots that loops go round through are the same behind what is left out: it is a multiple of this.
   static int64_t quantum(const Plan&);
   // What one class of loops came to.
   struct Class {
     int64_t first = -1;    // trips of the first of them that is long
+    int axis = -1;         // of the grid, if that is one
     int64_t left_out = 0;  // by each that is long
     int64_t all = 0, ran = 0;
   };
@@ -49,6 +58,7 @@ class Folds {
 
  private:
   void find(const ir::Region&, const ir::Graph&, bool in_loop);
+  Left begins(bool inner, int64_t trips, int axis);
   Kept kept_;
   int64_t quantum_;
   std::unordered_map<const ir::Op*, bool> is_inner_;  // of loops that may leave out trips

@@ -89,6 +89,12 @@ void Picture::left_out(int32_t thread, double at, int64_t trips, ir::LocId line)
   to_->trips_left_out += trips;
 }
 
+void Picture::points_left_out(int32_t thread, double at, int64_t points, int axis) {
+  if (!slices() || !where(thread).pictured) return;
+  slice(thread, at, at, word(fmt::format("{} steps along axis {} left out", points, axis)), -1);
+  to_->points_left_out += points;
+}
+
 void Picture::unit(int32_t thread, const char* unit, double begin, double end, int32_t word, ir::LocId line) {
   if (!slices() || end <= begin) return;
   Where& w = where(thread);

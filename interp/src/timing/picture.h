@@ -37,6 +37,7 @@ class Picture {
   void slice(int32_t thread, double begin, double end, int32_t word, ir::LocId line);
   // Further trips of a loop take as long as those around, and are not drawn.
   void left_out(int32_t thread, double at, int64_t trips, ir::LocId line);
+  void points_left_out(int32_t thread, double at, int64_t points, int axis);
   void unit(int32_t thread, const char* unit, double begin, double end, int32_t word, ir::LocId line);
   void point(int32_t thread, double at, const std::vector<int64_t>& ids);
   // The issue is a slice of its own, or where it takes no time, part of the thread's last one.

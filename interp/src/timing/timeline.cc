@@ -154,6 +154,9 @@ std::string Timeline::left_out() const {
   std::vector<std::string> all;
   if (trips_left_out > 0)
     all.push_back(fmt::format("{} trips of loops, which take as long as those before and behind them", trips_left_out));
+  if (points_left_out > 0)
+    all.push_back(fmt::format("{} steps along an axis of the grid, which take as long as those before and behind them",
+                              points_left_out));
   if (folded > 0)
     all.push_back(
         fmt::format("{} of {} slices are part of others", folded, folded + static_cast<int64_t>(slices.size())));

@@ -89,9 +89,10 @@ class Timeline {
   std::vector<Move> moves;
   std::vector<Point> points;
   size_t most = 1'000'000, most_counts = 1'000'000, most_moves = 200'000, most_points = 100'000;
-  int32_t most_cores = 0;      // of each device, so many have pictures; 0: all
-  bool moves_only = false;     // who makes it leaves out slices, counts and points
-  int64_t trips_left_out = 0;  // of loops, whose slices say where
+  int32_t most_cores = 0;       // of each device, so many have pictures; 0: all
+  bool moves_only = false;      // who makes it leaves out slices, counts and points
+  int64_t trips_left_out = 0;   // of loops, whose slices say where
+  int64_t points_left_out = 0;  // steps along an axis of the grid
   int64_t folded = 0, counts_folded = 0, moves_dropped = 0, points_dropped = 0, cores_left_out = 0;
 
  private:
