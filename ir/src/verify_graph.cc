@@ -195,6 +195,11 @@ void GraphChecker::attribute_tree(const OpCheck& c, const Attr& a, const std::st
   }
 }
 
+static AttrKind kind_of(const std::vector<AttrSpec>& specs, std::string_view name) {
+  const auto s = std::find_if(specs.begin(), specs.end(), [&](const AttrSpec& x) { return x.name == name; });
+  return s == specs.end() ? AttrKind::Any : s->kind;
+}
+
 void GraphChecker::attributes(const OpCheck& c) {
   const std::vector<AttrSpec>& specs = c.info.attrs;
   size_t listed = 0;
@@ -206,11 +211,9 @@ void GraphChecker::attributes(const OpCheck& c) {
       c.fail("PS-IR-105", fmt::format("the attribute '{}' is {}, not {}", s.name, kind_text(s.kind), to_string(*a)));
     ++listed;
   }
-  for (const auto& [k, a] : c.op.attrs) {
-    attribute_tree(c, a, k, 0);
-    const auto s = std::find_if(specs.begin(), specs.end(), [&](const AttrSpec& x) { return x.name == k; });
-    if (s == specs.end() || s->kind != AttrKind::ViewOrOperand) not_a_ref(c, a, k);
-  }
+  for (const auto& [k, a] : c.op.attrs) attribute_tree(c, a, k, 0);
+  for (const auto& [k, a] : c.op.attrs)
+    if (kind_of(specs, k) != AttrKind::ViewOrOperand) not_a_ref(c, a, k);
   for (const AttrSpec& s : specs)
     if (const Attr* a = c.op.attr(s.name); a && (s.kind == AttrKind::View || s.kind == AttrKind::ViewOrOperand))
       if (!a->is(Attr::Kind::Operand)) check_view_attr(c, std::string(s.name), *a);
