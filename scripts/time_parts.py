@@ -188,9 +188,9 @@ def added(kind: str, heads: int, seq: int, dim: int, bq: int, bk: int, warps: in
 
 
 def weights(kind: str, heads: int, seq: int, dim: int, bq: int, bk: int, warps: int) -> Made:
-    """Attention whose weights are made by exp2 or by exp; `masked`: loads that leave out rows behind the end, of which there are none."""
+    """Attention whose weights are made by exp2 or by exp; `masked`: loads that leave out rows behind the end, of which there are none; `bf16`: of that dtype."""
     def body(q_ref: Any, k_ref: Any, v_ref: Any, o_ref: Any) -> None:
-        q, e = q_ref[...], jnp.exp if kind == "exp" else jnp.exp2
+        q, e = q_ref[...], jnp.exp if kind.endswith("exp") else jnp.exp2
 
         def rows_at(ref: Any, i: Any) -> Any:
             tile = ref.at[pl.ds(i * bk, bk), :]
@@ -209,7 +209,7 @@ def weights(kind: str, heads: int, seq: int, dim: int, bq: int, bk: int, warps: 
         o_ref[...] = (acc / total[:, None]).astype(o_ref.dtype)
 
     whole, part = pl.BlockSpec((None, seq, dim), lambda h, i: (h, 0, 0)), pl.BlockSpec((None, bq, dim), lambda h, i: (h, i, 0))
-    x = S((heads, seq, dim), F16)
+    x = S((heads, seq, dim), jnp.bfloat16 if kind.startswith("bf16") else F16)
     return triton(body, x, (heads, seq // bq), [part, whole, whole], part, warps, 3), (x, x, x)
 
 
@@ -293,7 +293,7 @@ def parts(one: Any) -> Iterator[Any]:
     for dim, (bq, bk, warps), kind in itertools.product((32, 64, 128), ((64, 64, 4), (128, 64, 4), (128, 64, 8), (64, 32, 4)), ("nothing", "row", "f16", "f32")):
         yield from one("added", added, {"kind": kind, "heads": 256, "seq": 2048, "dim": dim}, {"bq": bq, "bk": bk, "warps": warps})
     sizes = ((64, 2048, (128, 64, 4)), (64, 2048, (64, 64, 4)), (128, 2048, (128, 64, 8)), (128, 4096, (128, 128, 8)), (256, 2048, (128, 32, 8)), (64, 4096, (128, 128, 8)))
-    for (dim, seq, (bq, bk, warps)), kind in itertools.product(sizes, ("exp2", "exp", "masked")):
+    for (dim, seq, (bq, bk, warps)), kind in itertools.product(sizes, ("exp2", "exp", "masked", "bf16 exp2", "bf16 exp")):
         yield from one("weights", weights, {"kind": kind, "heads": 32, "seq": seq, "dim": dim}, {"bq": bq, "bk": bk, "warps": warps})
     tiles = ((64, 64, 32, 4), (128, 64, 32, 4), (128, 64, 32, 8), (128, 128, 32, 8), (64, 64, 64, 4), (128, 128, 64, 8))
     for (bm, bn, bk, warps), (m, n, k), kind in itertools.product(tiles, ((4096, 4096, 1024), (4608, 768, 384)), ("bf16", "left", "right", "both", "algorithm")):

@@ -24,6 +24,30 @@ bool chained(const ir::Region& r, std::unordered_set<ir::ValueId>* made) {
   return false;
 }
 
+// Products of a loop's body that are added to what it carries, and to nothing else: nobody waits for them in their
+// trip.
+void find_added(const ir::Region& body, std::unordered_set<const ir::Op*>* found) {
+  std::unordered_map<ir::ValueId, int> uses;
+  for (const ir::Op& op : body.ops)
+    for (const ir::ValueId v : op.operands) ++uses[v];
+  if (body.ops.empty()) return;
+  const std::vector<ir::ValueId>& next = body.ops.back().operands;
+  const auto carried = [&](ir::ValueId v) {
+    return std::find(body.args.begin(), body.args.end(), v) != body.args.end();
+  };
+  const auto goes_on = [&](ir::ValueId v) {
+    return uses[v] == 1 && std::find(next.begin(), next.end(), v) != next.end();
+  };
+  for (const ir::Op& add : body.ops) {
+    if (add.code != ir::OpCode::add || !goes_on(add.results[0])) continue;
+    for (const size_t i : {0, 1})
+      for (const ir::Op& op : body.ops)
+        if (op.code == ir::OpCode::dot_general && op.results[0] == add.operands[i] && uses[op.results[0]] == 1 &&
+            carried(add.operands[1 - i]))
+          found->insert(&op);
+  }
+}
+
 bool multiplies_by_warpgroup(ir::DType t) {
   return ir::bit_width(t) == 16 || ir::bit_width(t) == 8 || t == ir::DType::F32;
 }
@@ -44,13 +68,34 @@ TritonLayouts::TritonLayouts(const ir::Module& m, int64_t warps, bool wgmma)
 void TritonLayouts::look(const ir::Region& r, const ir::Graph& g) {
   std::unordered_set<ir::ValueId>& all = products_[&g];
   for (const ir::Op& op : r.ops) {
-    for (const ir::Region& inner : op.regions) look(inner, g);
+    for (const ir::Region& inner : op.regions) {
+      look(inner, g);
+      if (op.code == ir::OpCode::for_ || op.code == ir::OpCode::while_) find_added(inner, &added_);
+    }
     if (op.code == ir::OpCode::dot_general && !first_) first_ = product_shape(op, g);
     const bool of_product =
         op.code == ir::OpCode::dot_general ||
         std::any_of(op.operands.begin(), op.operands.end(), [&](ir::ValueId v) { return all.contains(v); });
     if (of_product) all.insert(op.results.begin(), op.results.end());
+    follow_load(op, g, of_product);
   }
+}
+
+void TritonLayouts::follow_load(const ir::Op& op, const ir::Graph& g, bool of_product) {
+  if (op.results.size() != 1) return;
+  const ir::Type* t = g.type(op.results[0]);
+  const bool tile = !t->is_ref && t->dims.size() >= 2 &&
+                    std::none_of(t->dims.end() - 2, t->dims.end(), [](const ir::Dim& d) { return d.size == 1; });
+  if (!tile) return;
+  auto& loaded = loaded_[&g];
+  if (op.code == ir::OpCode::get || op.code == ir::OpCode::masked_load) loaded[op.results[0]] = ir::bit_width(t->dtype);
+  if (ir::info(op.code).family != ir::Family::Elementwise) return;
+  int bits = 0;
+  for (const ir::ValueId v : op.operands)
+    if (const auto it = loaded.find(v); it != loaded.end()) bits = std::max(bits, it->second);
+  if (bits == 0) return;
+  if (of_product) moved_[&op] = bits;
+  else loaded[op.results[0]] = op.code == ir::OpCode::convert ? bits : ir::bit_width(t->dtype);
 }
 
 bool TritonLayouts::by_warpgroups(const ProductShape& s) const {

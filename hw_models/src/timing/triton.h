@@ -22,6 +22,16 @@ class TritonLayouts {
   bool by_warpgroups(const ProductShape&) const;
   // Whether a product multiplies what another one made.
   bool has_chain() const { return chained_; }
+  // Of the first product of those, 64 at a time; at least 1.
+  int64_t blocks_of_chain() const { return chained_ && first_ ? std::max<int64_t>(1, first_->m / 64) : 1; }
+  // Whether a product of a loop is added to what the loop carries, so that nobody waits for it in its trip.
+  bool is_added(const ir::Op& product) const { return added_.contains(&product); }
+  // Bits of an element that goes through shared memory, since the operation takes a tile from memory and what is made
+  // of a product, which lie differently in registers; 0: none does.
+  int moved_bits(const ir::Op& op) const {
+    const auto it = moved_.find(&op);
+    return it == moved_.end() ? 0 : it->second;
+  }
   // Warps beyond those that have 16 rows each of a chain of products do what others do.
   int64_t rows_of_warps() const { return repeats_ ? 16 * warps_ : 0; }
 
@@ -40,10 +50,15 @@ class TritonLayouts {
 
  private:
   void look(const ir::Region&, const ir::Graph&);
+  void follow_load(const ir::Op&, const ir::Graph&, bool of_product);
   Reduction of_product(const ir::Type&, bool along_rows) const;
   Reduction of_block(const ir::Type&, bool last, bool others) const;
   int64_t warps_;
   bool wgmma_, chained_ = false, repeats_ = false;
+  std::unordered_set<const ir::Op*> added_;
+  std::unordered_map<const ir::Graph*, std::unordered_map<ir::ValueId, int>>
+      loaded_;  // tiles, and what is made of them
+  std::unordered_map<const ir::Op*, int> moved_;
   std::optional<ProductShape> first_;                                               // product of the kernel
   std::unordered_map<const ir::Graph*, std::unordered_set<ir::ValueId>> products_;  // and what is made of them
 };

@@ -209,8 +209,8 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   TimedRun how;
   how.skips = l_.values ? std::vector<bool>(p.steps.size()) : value_steps(p);
   how.most_steps = l_.how.most_steps;
-  how.end_together = who.programs > 0 && settings.per_core == 2 && costs.model().end_together &&
-                     l_.devices.size() == 1 && !programs_differ(p);
+  if (who.programs > 0 && costs.model().in_step && l_.devices.size() == 1 && !programs_differ(p))
+    how.ends = costs.model().end_together && settings.per_core == 2 ? TimedRun::Ends::Together : TimedRun::Ends::Spread;
   run_timed(ex, clocks, how);
   clocks.end_picture();
 

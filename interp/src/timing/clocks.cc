@@ -56,6 +56,7 @@ Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& setti
   const auto devices = static_cast<size_t>(ex.devices);
   const auto cores = static_cast<size_t>(settings.cores);
   cores_.resize(cores * devices);
+  programs_on_.resize(cores_.size());
   for (size_t d = 0; d < devices; ++d) {
     const auto order = gpu_ ? hw::Transfers::Order::Queued : hw::Transfers::Order::Shared;
     hbm_.push_back(transfers_.add("HBM", f_(gpu_ ? "hbm_read_bandwidth" : "hbm_bandwidth") * settings.share, order));
@@ -162,6 +163,7 @@ void Clocks::begin(int32_t thread, double earliest) {
   const Thread& t = ex_.threads[static_cast<size_t>(thread)];
   const double at = c.at;
   Path path = source_ >= 0 && earliest > 0 ? of(source_).path : c.path;
+  if (in_step_) ++programs_on_[static_cast<size_t>(core_of(t))];
   c = {};
   c.path = std::move(path);
   c.at = std::max(at, earliest);
@@ -230,6 +232,9 @@ void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int3
     follow(t, c, w, line, step);
     for (size_t u = 0; u < hw::kUnits; ++u) busy_[u] += w.busy[u] * costs_.model().issue_share;
     const bool product = w.busy[static_cast<size_t>(Unit::Matrix)] > 0;
+    if (in_step_ && w.latency > 0 && programs_on_[static_cast<size_t>(core_of(t))] == 2)
+      cores_[static_cast<size_t>(core_of(t))][static_cast<size_t>(Unit::Vector)].take(
+          c.at, w.latency * costs_.model().together_latency);
     advance(c, static_cast<int>(product ? Unit::Matrix : Unit::Vector), line, w.latency);
   }
   line_busy_[static_cast<size_t>(line)] += c.at - before;

@@ -241,7 +241,8 @@ class Clocks : public Events {
   const StepCosts& costs_;
   ClockSettings settings_;
   const hw::TimingFigures& f_;
-  bool gpu_, held_ = false;  // the arrays of the launch lie in the cache
+  std::vector<int> programs_on_;  // by core, now: where they are in step
+  bool gpu_, held_ = false;       // the arrays of the launch lie in the cache
   // Programs of Triton begin together, and an SM's units divide their time fairly among all that ask: so they stay in
   // step, each asks for what the others ask for, and no unit works while another one does.
   bool in_step_ = false;

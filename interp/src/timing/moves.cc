@@ -462,7 +462,10 @@ void Clocks::step(Ended* out) {
   }
 }
 
-void Clocks::program_ended(const Thread& t) { program_ends.push_back(at(t.index)); }
+void Clocks::program_ended(const Thread& t) {
+  program_ends.push_back(at(t.index));
+  if (in_step_) --programs_on_[static_cast<size_t>(core_of(t))];
+}
 
 void Clocks::polled(int32_t thread) {
   advance(of(thread), Causes::kSync, 0, rate(gpu_ ? Rate::barrier_latency : Rate::semaphore_latency));

@@ -228,6 +228,7 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
     const auto it = same_.find(v);
     return it == same_.end() ? v : it->second;
   };
+  if (const hw::Work w = model_.rearranged(op, *scope.graph); w.total() > 0) c.work += w, c.empty = false;
   // A tensor core adds a product to what is there.
   const auto is_product = [&](ir::ValueId v) { return products_.contains(first(v)); };
   if (op.code == OpCode::dot_general) products_.insert(op.results[0]);

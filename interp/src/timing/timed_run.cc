@@ -79,8 +79,19 @@ class Run {
       if (t.stop == Stop::None) {
         clocks_.begin(t.index, 0);
         push(t.index);
-        if (how_.end_together) ++programs_, running_on_[clocks_.core_of(t)].emplace(t.index, 0.0);
+        ++programs_, ++running_on_[clocks_.core_of(t)];
       }
+    do until_none_is_ready();
+    while (end_others());
+    for (const Thread& t : ex_.threads)
+      if (t.stop == Stop::Blocked) ex_.diagnostics->deadlock(ex_, "virtual-time");
+    while (!ex_.copies.empty()) ops::complete_copy(ex_, 0);
+  }
+
+ private:
+  void push(int32_t thread) { ready_.push({clocks_.at(thread), order_++, thread}); }
+
+  void until_none_is_ready() {
     for (;;) {
       const double ends = clocks_.next();
       if (ready_.empty() && ends == hw::Transfers::kNever) break;
@@ -92,14 +103,17 @@ class Run {
       if (turn(t)) ready_.ends({clocks_.at(t.index), order_++, t.index});
       else ready_.ends();
     }
-    for (const int32_t t : over_) end_program(ex_.threads[static_cast<size_t>(t)]);
-    for (const Thread& t : ex_.threads)
-      if (t.stop == Stop::Blocked) ex_.diagnostics->deadlock(ex_, "virtual-time");
-    while (!ex_.copies.empty()) ops::complete_copy(ex_, 0);
   }
 
- private:
-  void push(int32_t thread) { ready_.push({clocks_.at(thread), order_++, thread}); }
+  // Of programs that left theirs to others; whether there was something left for one.
+  bool end_others() {
+    while (!over_.empty() && ready_.empty()) {
+      Thread& t = ex_.threads[static_cast<size_t>(over_.back())];
+      over_.pop_back();
+      take_next(t, clocks_.end());
+    }
+    return !ready_.empty();
+  }
 
   void wake() {
     for (const int32_t w : ex_.woken) {
@@ -154,37 +168,41 @@ class Run {
     return ready_.empty() ? ends : std::min(ends, ready_.first());
   }
 
-  // Programs of an SM that are in step end together: who takes one of the last programs has others kept for those that
-  // began with it.
+  // Programs of an SM that are in step end together, and the next ones begin together. Elsewhere the last ones are
+  // spread: each SM has as many of them as others.
   void end_program(Thread& t) {
-    const double now = clocks_.at(t.index);
-    const int64_t left = how_.end_together ? ex_.points - ex_.next_points[0] : 0;
-    if (left > 0 && left < programs_) {
-      int64_t& kept = kept_for_[clocks_.core_of(t)];
-      if (kept > 0) {
-        --kept, --kept_;
-      } else if (left > kept_) {
-        kept = std::min(began_with(t, now), left - kept_ - 1);
-        kept_ += kept;
-      } else {
-        return over_.push_back(t.index);
-      }
-    }
-    const std::vector<int32_t> next = ex_.end_program(t);
-    clocks_.program_ended(t);
-    if (how_.end_together) running_on_[clocks_.core_of(t)].erase(t.index);
-    for (const int32_t n : next) {
-      clocks_.begin(n, now);
-      push(n);
-      if (how_.end_together) running_on_[clocks_.core_of(ex_.threads[static_cast<size_t>(n)])].emplace(n, now);
+    const int64_t core = clocks_.core_of(t);
+    if (how_.ends == TimedRun::Ends::Together) {
+      std::vector<int32_t>& ended = ended_on_[core];
+      ended.push_back(t.index);
+      if (static_cast<int64_t>(ended.size()) < running_on_[core]) return;
+      const double now = clocks_.at(t.index);
+      for (const int32_t n : std::exchange(ended, {})) take_next(ex_.threads[static_cast<size_t>(n)], now);
+    } else if (how_.ends == TimedRun::Ends::Spread && !may_take(core)) {
+      over_.push_back(t.index);
+    } else {
+      take_next(t, clocks_.at(t.index));
     }
   }
 
-  int64_t began_with(const Thread& t, double now) {
-    const std::unordered_map<int32_t, double>& running = running_on_[clocks_.core_of(t)];
-    const double half = (running.at(t.index) + now) / 2;
-    return std::count_if(running.begin(), running.end(),
-                         [&](const auto& x) { return x.first != t.index && x.second < half; });
+  void take_next(Thread& t, double now) {
+    const std::vector<int32_t> next = ex_.end_program(t);
+    clocks_.program_ended(t);
+    --running_on_[clocks_.core_of(t)];
+    for (const int32_t n : next) {
+      clocks_.begin(n, now);
+      push(n);
+      ++running_on_[clocks_.core_of(ex_.threads[static_cast<size_t>(n)])];
+    }
+  }
+
+  bool may_take(int64_t core) {
+    const int64_t left = ex_.points - ex_.next_points[0];
+    if (left <= 0) return true;  // nothing is taken
+    if (left >= programs_) return true;
+    const auto cores = static_cast<int64_t>(running_on_.size());
+    if (quota_ == 0) quota_ = (left + cores - 1) / cores;
+    return last_of_[core]++ < quota_;
   }
 
   // Whether it goes on by itself.
@@ -217,12 +235,12 @@ class Run {
   Clocks::Ended ended_;
   int64_t order_ = 0;
   int32_t running_ = 0;
-  int64_t programs_ = 0;  // at a time
-  // By core: those that run, and when they began; how many of the last ones nobody else takes.
-  std::unordered_map<int64_t, std::unordered_map<int32_t, double>> running_on_;
-  std::unordered_map<int64_t, int64_t> kept_for_;
-  int64_t kept_ = 0;           // all of those
-  std::vector<int32_t> over_;  // ended, and nothing is left for them
+  int64_t programs_ = 0;                                        // at a time
+  std::unordered_map<int64_t, int64_t> running_on_;             // by core
+  std::unordered_map<int64_t, std::vector<int32_t>> ended_on_;  // that wait for those beside them
+  std::unordered_map<int64_t, int64_t> last_of_;  // by core: of the last ones, when fewer are left than run at a time
+  int64_t quota_ = 0;                             // of those
+  std::vector<int32_t> over_;                     // ended, and nothing is left for them
 };
 
 }  // namespace

@@ -9,8 +9,9 @@ namespace pallasim::interp {
 struct TimedRun {
   std::vector<bool> skips;  // by step: what only makes values
   int64_t most_steps = 0;   // 0: no limit; beyond it PS-LIVE-002
-  // Programs of an SM end together: the last ones of a grid go to whole SMs, others stay empty.
-  bool end_together = false;
+  // Where programs are alike: whether those of an SM end together, so that the last ones of a grid go to whole SMs and
+  // others stay empty, or whether each SM has as many of the last ones as others. As it comes: whoever ends takes one.
+  enum class Ends { AsItComes, Together, Spread } ends = Ends::AsItComes;
 };
 // Steps that make values and nothing that anybody goes by: control, addresses and synchronisation do without them.
 std::vector<bool> value_steps(const Plan&);

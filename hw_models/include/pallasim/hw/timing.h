@@ -116,6 +116,8 @@ class CostModel {
   virtual ~CostModel() = default;
   virtual Work of(const ir::Op&, const ir::Graph&) const = 0;
   virtual Work product(const ProductShape&) const = 0;
+  // What an operation's operands need to come to where its result is, besides its own work.
+  virtual Work rearranged(const ir::Op&, const ir::Graph&) const { return {}; }
   // Of so many bytes in registers that go through shared memory to a product.
   virtual Work staged(double bytes) const { return (void)bytes, Work{}; }
   // Elements side by side of an atomic operation that one lane has: it asks for them one after the other.
@@ -126,6 +128,8 @@ class CostModel {
   // Two threads of a core that do the same end together. Measured of Triton's attention with one warp on each quarter
   // of an SM (tests/truth/trips_h100.json); of more programs or warps, and where memory is waited for, some come first.
   bool end_together = false;
+  bool in_step = false;         // programs that are alike, of which each core takes as many of the last ones as others
+  double together_latency = 0;  // of its latency, what each of those keeps the other one from working
   bool operands_in_shared_memory = false;  // tensor cores read them there
   double issue_share = 1;                  // of a core's units that one thread can keep busy
   double behind_a_product = 1;  // what an addition costs that a multiplication's result goes to, as a part of another
