@@ -134,6 +134,10 @@ void rule_same(const OpCheck& c) {
   const int lead = shape_operand(c, 0);
   c.need_out(c.in(0).dtype, c.in(lead).dims, "the operation");
   if (c.op.code == OpCode::rev) c.axes_attr("axes", c.in(0).rank());
+  if (c.op.code == OpCode::reduce_precision) {
+    if (c.int_attr("exponent_bits") < 1) c.bad_attr("exponent_bits", "at least one bit is needed");
+    if (c.int_attr("mantissa_bits") < 0) c.bad_attr("mantissa_bits", "no format has fewer than no bits");
+  }
 }
 
 void rule_abs(const OpCheck& c) {

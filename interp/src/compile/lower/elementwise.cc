@@ -16,7 +16,10 @@ StripParams params_of(const ir::Op& op, ir::DType dtype, const Semantics& semant
   p.semantics = semantics;
   if (op.code == ir::OpCode::integer_pow) p.imm = op.attr("y")->i;
   if (op.code == ir::OpCode::round) p.imm = op.attr("method")->s == "to_nearest_even";
-  if (op.code == ir::OpCode::reduce_precision) p.imm = op.attr("exponent_bits")->i << 8 | op.attr("mantissa_bits")->i;
+  // More bits than any format has change nothing.
+  if (op.code == ir::OpCode::reduce_precision)
+    p.imm =
+        std::min<int64_t>(op.attr("exponent_bits")->i, 16) << 8 | std::min<int64_t>(op.attr("mantissa_bits")->i, 255);
   return p;
 }
 }  // namespace
