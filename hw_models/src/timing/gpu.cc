@@ -130,8 +130,9 @@ class Gpu : public CostModel {
     const auto n = static_cast<double>(t->num_elements());
     w.flops = n;
     std::string figure(figure_of(sort));
-    // Triton's compiler converts to bf16 as it does to f16, two at a time.
-    if (sort == Sort::Convert && ((t->dtype == DType::BF16 && !triton_) || ir::bit_width(t->dtype) == 8))
+    // Triton's compiler converts what is made of a product to bf16 as it does to f16, two at a time.
+    const bool two = triton_ && sort == Sort::Convert && triton_->is_of_a_product(op.operands[0], g);
+    if (sort == Sort::Convert && ((t->dtype == DType::BF16 && !two) || ir::bit_width(t->dtype) == 8))
       figure = "convert_bf16";
     if (sort == Sort::Divide && !ir::is_float(t->dtype)) figure = "integer";
     const double packed = sort == Sort::Simple && ir::is_float(t->dtype) && ir::bit_width(t->dtype) == 16 ? 2 : 1;
