@@ -29,8 +29,8 @@ class Gpu : public CostModel {
     operands_in_shared_memory = !p.compute_capability.starts_with("8.");
     warps_ = static_cast<double>(std::max<int64_t>(warps, 1));
     if (model(m).programs == Programs::Concurrent) triton_.emplace(m, warps, hopper_);
-    in_step = triton_ && triton_->has_chain();
-    end_together = in_step && warps <= 4;
+    spreads_last = triton_ && triton_->has_chain();
+    end_together = spreads_last && warps <= 4;
     const double blocks = triton_ ? static_cast<double>(triton_->blocks_of_chain()) : 1;
     latency_ = exposed(blocks);
     if (end_together && latency_ > 0) together_latency = exposed(2 * blocks) / latency_ / 2;
@@ -42,7 +42,7 @@ class Gpu : public CostModel {
 
   Work of(const ir::Op& op, const ir::Graph& g) const override {
     Work w = once(op, g);
-    w.latency *= in_step && triton_->is_added(op) ? 0 : latency_;
+    w.latency *= spreads_last && triton_->is_added(op) ? 0 : latency_;
     const ir::Type* t = op.results.empty() ? nullptr : result_type(op, g);
     const int64_t rows = triton_ ? triton_->rows_of_warps() : 0;
     if (!t || t->dims.size() < 2 || t->dims[0].size >= rows || w.bytes > 0) return w;

@@ -209,7 +209,7 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   TimedRun how;
   how.skips = l_.values ? std::vector<bool>(p.steps.size()) : value_steps(p);
   how.most_steps = l_.how.most_steps;
-  if (who.programs > 0 && costs.model().in_step && l_.devices.size() == 1 && !programs_differ(p))
+  if (who.programs > 0 && costs.model().spreads_last && l_.devices.size() == 1 && !programs_differ(p))
     how.ends = costs.model().end_together && settings.per_core == 2 ? TimedRun::Ends::Together : TimedRun::Ends::Spread;
   run_timed(ex, clocks, how);
   clocks.end_picture();

@@ -234,8 +234,7 @@ class OnAxis : public Dependence {
 static int loops_within(const ir::Region& r) {
   int deepest = 0;
   for (const ir::Op& op : r.ops) {
-    const bool loop = op.code == OpCode::for_ || op.code == OpCode::parallel_loop || op.code == OpCode::while_;
-    for (const ir::Region& x : op.regions) deepest = std::max(deepest, loops_within(x) + (loop ? 1 : 0));
+    for (const ir::Region& x : op.regions) deepest = std::max(deepest, loops_within(x) + (loops(op) ? 1 : 0));
   }
   return deepest;
 }

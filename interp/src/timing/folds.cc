@@ -4,11 +4,12 @@
 #include <numeric>
 
 namespace pallasim::interp {
-namespace {
 
 bool loops(const ir::Op& op) {
   return op.code == ir::OpCode::for_ || op.code == ir::OpCode::parallel_loop || op.code == ir::OpCode::while_;
 }
+
+namespace {
 
 bool has_loop(const ir::Op& op) {
   return std::any_of(op.regions.begin(), op.regions.end(), [](const ir::Region& r) {

@@ -10,6 +10,7 @@ namespace pallasim::interp {
 // The comparison that a while loop begins its trips with, where it counts from its first operand to its second by ones:
 // what loops of a number of trips that is known at run time are traced to. Null: it is another loop.
 const ir::Op* counting_test(const ir::Op& loop, const ir::Graph&);
+bool loops(const ir::Op&);  // for, parallel_loop, while
 
 // Axes of a sequential grid of which steps may be left out, as trips of loops are: as of a loop without another one in
 // it, and as of one around that. -1: there is none.

@@ -128,7 +128,7 @@ class CostModel {
   // Two threads of a core that do the same end together. Measured of Triton's attention with one warp on each quarter
   // of an SM (tests/truth/trips_h100.json); of more programs or warps, and where memory is waited for, some come first.
   bool end_together = false;
-  bool in_step = false;         // programs that are alike, of which each core takes as many of the last ones as others
+  bool spreads_last = false;    // of programs that are alike each core takes as many of the last ones as others
   double together_latency = 0;  // of its latency, what each of those keeps the other one from working
   bool operands_in_shared_memory = false;  // tensor cores read them there
   double issue_share = 1;                  // of a core's units that one thread can keep busy
