@@ -24,9 +24,9 @@ class Codes {
  public:
   static const Codes& of(DType t) {
     static std::array<std::pair<std::once_flag, std::unique_ptr<const Codes>>, ir::kNumDTypes> all;
-    auto& [once, codes] = all[static_cast<uint8_t>(t)];
-    std::call_once(once, [&] { codes = std::make_unique<const Codes>(t); });
-    return *codes;
+    auto& entry = all[static_cast<uint8_t>(t)];
+    std::call_once(entry.first, [&] { entry.second = std::make_unique<const Codes>(t); });
+    return *entry.second;
   }
   explicit Codes(DType t)
       : signless_(t == DType::F8E8M0FNU), sign_bit_(signless_ ? 256 : 1u << (ir::bit_width(t) - 1)) {

@@ -6,7 +6,7 @@
 
 namespace pallasim::interp {
 
-struct Plan;
+class Plan;
 
 struct Sample {
   int64_t stride = 1;  // of programs; 1: all run
