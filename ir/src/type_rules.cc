@@ -58,8 +58,16 @@ void check_types(const OpCheck& c) {
   }
 }
 
-// Results are taken as written; the body of the operation knows the rest.
+// Results are taken as written, but for those of a few; the body of the operation knows the rest.
 void rule_declared(const OpCheck& c) {
+  switch (c.op.code) {
+    case OpCode::split: return rule_split(c);
+    case OpCode::stack: return rule_stack(c);
+    case OpCode::repeat:
+    case OpCode::tile: return rule_tile(c);
+    case OpCode::unstack: return rule_unstack(c);
+    default: break;
+  }
   if (const Attr* v = c.op.attr("view"))
     if ((v->is(Attr::Kind::List) || v->is(Attr::Kind::View)) && c.num_in() > 0 && c.in(0).is_ref)
       view_shape(c, c.in(0), v);

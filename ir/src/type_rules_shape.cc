@@ -194,4 +194,75 @@ void rule_pad(const OpCheck& c) {
   c.need_out(x.dtype, dims, "the padding");
 }
 
+// Unknown where either is, or where nobody can have so many.
+static Dim times(const Dim& d, const Dim& factor) {
+  int64_t n;
+  const bool known = d.is_static() && factor.is_static() && !__builtin_mul_overflow(d.size, factor.size, &n);
+  return known ? Dim(n) : kUnknown;
+}
+
+void rule_tile(const OpCheck& c) {
+  c.need_tensor(0);
+  const Type& x = c.in(0);
+  std::vector<Dim> reps(x.dims.size(), Dim(1));
+  if (c.op.code == OpCode::repeat) reps[static_cast<size_t>(c.axis_attr("axis", x.rank()))] = Dim(c.int_attr("repeats"));
+  else reps = dims_of_rank(c, "reps", x.rank());
+  std::vector<Dim> dims = x.dims;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (reps[i].is_static() && reps[i].size < 0)
+      c.bad_attr(c.op.code == OpCode::repeat ? "repeats" : "reps", fmt::format("{} is negative", reps[i].size));
+    dims[i] = times(dims[i], reps[i]);
+  }
+  c.need_out(x.dtype, dims, "the repetition");
+}
+
+void rule_split(const OpCheck& c) {
+  c.need_tensor(0);
+  const Type& x = c.in(0);
+  const auto axis = static_cast<size_t>(c.axis_attr("axis", x.rank()));
+  const std::vector<Dim> sizes = c.dims_attr("sizes");
+  c.need_results(static_cast<int>(sizes.size()));
+  Dim all(0);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const Dim& n = sizes[i];
+    if (n.is_static() && (n.size < 0 || (x.dims[axis].is_static() && n.size > x.dims[axis].size)))
+      c.bad_attr("sizes", fmt::format("{} in dimension {} of {}", n.size, axis, to_string(x)));
+    all = all.is_static() && n.is_static() ? Dim(all.size + n.size) : kUnknown;
+    std::vector<Dim> dims = x.dims;
+    dims[axis] = n;
+    if (c.out(static_cast<int>(i)).is_ref || c.out(static_cast<int>(i)).dtype != x.dtype ||
+        !may_equal(c.out(static_cast<int>(i)).dims, dims))
+      c.bad_result(static_cast<int>(i), fmt::format("the piece is {}", shape_text(x.dtype, dims)));
+  }
+  if (!may_equal(all, x.dims[axis]))
+    c.bad_attr("sizes", fmt::format("{} together, of dimension {} of {}", all.size, axis, to_string(x)));
+}
+
+void rule_stack(const OpCheck& c) {
+  c.need_tensor(0);
+  const Type& x = c.in(0);
+  const int axis = c.axis_attr("axis", x.rank() + 1);
+  for (int i = 1; i < c.num_in(); ++i) {
+    c.need_tensor(i);
+    if (!same_type(c.in(i), x)) c.bad_operand(i, fmt::format("operand 0 has type {}", to_string(x)));
+  }
+  std::vector<Dim> dims = x.dims;
+  dims.insert(dims.begin() + axis, Dim(c.num_in()));
+  c.need_out(x.dtype, dims, "the stack");
+}
+
+void rule_unstack(const OpCheck& c) {
+  c.need_tensor(0);
+  const Type& x = c.in(0);
+  const int axis = c.axis_attr("axis", x.rank());
+  std::vector<Dim> dims = x.dims;
+  dims.erase(dims.begin() + axis);
+  const Dim& n = x.dims[static_cast<size_t>(axis)];
+  if (!may_equal(n, Dim(c.num_out())))
+    c.fail("PS-IR-106", fmt::format("{} for dimension {} of {}", plural(c.num_out(), "result"), axis, to_string(x)));
+  for (int i = 0; i < c.num_out(); ++i)
+    if (c.out(i).is_ref || c.out(i).dtype != x.dtype || !may_equal(c.out(i).dims, dims))
+      c.bad_result(i, fmt::format("the slice is {}", shape_text(x.dtype, dims)));
+}
+
 }  // namespace pallasim::ir

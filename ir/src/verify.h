@@ -104,9 +104,13 @@ void rule_same(const OpCheck&);
 void rule_scoped(const OpCheck&);
 void rule_select(const OpCheck&);
 void rule_slice(const OpCheck&);
+void rule_split(const OpCheck&);
+void rule_stack(const OpCheck&);
 void rule_store(const OpCheck&);
 void rule_swap(const OpCheck&);
+void rule_tile(const OpCheck&);  // repeat, too
 void rule_transpose(const OpCheck&);
+void rule_unstack(const OpCheck&);
 void rule_variadic(const OpCheck&);
 void rule_while(const OpCheck&);
 
