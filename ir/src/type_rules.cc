@@ -66,6 +66,9 @@ void rule_declared(const OpCheck& c) {
     case OpCode::repeat:
     case OpCode::tile: return rule_tile(c);
     case OpCode::unstack: return rule_unstack(c);
+    case OpCode::freeze:
+    case OpCode::wgmma_accumulator_deref: return rule_get(c);
+    case OpCode::wgmma_accumulator_store: return rule_store(c);
     default: break;
   }
   if (const Attr* v = c.op.attr("view"))

@@ -205,7 +205,8 @@ void rule_tile(const OpCheck& c) {
   c.need_tensor(0);
   const Type& x = c.in(0);
   std::vector<Dim> reps(x.dims.size(), Dim(1));
-  if (c.op.code == OpCode::repeat) reps[static_cast<size_t>(c.axis_attr("axis", x.rank()))] = Dim(c.int_attr("repeats"));
+  if (c.op.code == OpCode::repeat)
+    reps[static_cast<size_t>(c.axis_attr("axis", x.rank()))] = Dim(c.int_attr("repeats"));
   else reps = dims_of_rank(c, "reps", x.rank());
   std::vector<Dim> dims = x.dims;
   for (size_t i = 0; i < dims.size(); ++i) {

@@ -40,6 +40,9 @@ void Emitter::before_regions(const Op& op) {
 }
 
 void Emitter::define(ir::ValueId id, Val v) {
+  // The verifier takes results of some operations as they are written.
+  if (const ir::Type* t = type(id); !t->is_ref && !v.is_ref() && (v.dtype != t->dtype || v.dims != dims_of(t)))
+    unsupported(*op(), std::string(ir::name(op()->code)) + " that gives another shape or type than it says");
   preassigned_.erase(id);
   const int used = uses(id);
   if (kept_) {
