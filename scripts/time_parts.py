@@ -213,6 +213,49 @@ def weights(kind: str, heads: int, seq: int, dim: int, bq: int, bk: int, warps: 
     return triton(body, x, (heads, seq // bq), [part, whole, whole], part, warps, 3), (x, x, x)
 
 
+def laid_out(kind: str, batch: int, seq: int, heads: int, dim: int, bq: int, bk: int, warps: int, stages: int) -> Made:
+    """Attention over arrays [batch, seq, heads, dim] (`apart`: rows of a head lie heads * dim elements apart) or [batch, heads, seq, dim] (`beside`);
+    queries as they are loaded, or `scaled` before the products."""
+    apart = kind.startswith("apart")
+
+    def at(rows: int, place: Callable[[Any], Any]) -> pl.BlockSpec:
+        return pl.BlockSpec((None, rows, None, dim) if apart else (None, None, rows, dim),
+                            (lambda b, h, i: (b, place(i), h, 0)) if apart else (lambda b, h, i: (b, h, place(i), 0)))
+
+    def body(q_ref: Any, k_ref: Any, v_ref: Any, o_ref: Any) -> None:
+        q = q_ref[...] * dim**-0.5 if kind.endswith("scaled") else q_ref[...]
+
+        def step(i: Any, carry: Any) -> Any:
+            acc, top, total = carry
+            k, v = (ref[pl.ds(i * bk, bk), :] for ref in (k_ref, v_ref))
+            s = jax.lax.dot_general(q, k, (((1,), (1,)), ((), ())), preferred_element_type=F32) * 1.4426950408889634
+            new = jnp.maximum(top, jnp.max(s, axis=1))
+            p, scale = jnp.exp2(s - new[:, None]), jnp.exp2(top - new)
+            return acc * scale[:, None] + jnp.dot(p.astype(v.dtype), v, preferred_element_type=F32), new, total * scale + jnp.sum(p, axis=1)
+
+        first = jnp.zeros((bq, dim), F32), jnp.full((bq,), -jnp.inf, F32), jnp.zeros((bq,), F32)
+        acc, _, total = jax.lax.fori_loop(0, seq // bk, step, first)
+        o_ref[...] = (acc / total[:, None]).astype(o_ref.dtype)
+
+    whole, part = at(seq, lambda i: 0), at(bq, lambda i: i)
+    x = S((batch, seq, heads, dim) if apart else (batch, heads, seq, dim), F16)
+    return triton(body, x, (batch, heads, seq // bq), [part, whole, whole], part, warps, stages), (x, x, x)
+
+
+def divided(kind: str, programs: int, trips: int) -> Made:
+    """A tile that is divided again and again by rows or columns, which each trip has anew where kind says `new`, or by as many numbers as it has."""
+    def body(x_ref: Any, l_ref: Any, o_ref: Any) -> None:
+        def step(i: Any, x: Any) -> Any:
+            divisors = l_ref[...] + i.astype(F32) if kind.startswith("new") else l_ref[...]
+            return x / (x + 1.5 if kind == "elements" else divisors[:, None] if kind.endswith("rows") else divisors[None, :])
+
+        o_ref[...] = jax.lax.fori_loop(0, trips, step, x_ref[...])
+
+    spec = pl.BlockSpec((None, 64, 64), lambda i: (i, 0, 0))
+    f = triton(body, S((programs, 64, 64), F32), (programs,), [spec, pl.BlockSpec((64,), lambda i: (0,))], spec, 4)
+    return f, (S((programs, 64, 64), F32), S((64,), F32))
+
+
 def converted(kind: str, m: int, n: int, k: int, bm: int, bn: int, bk: int, warps: int) -> Made:
     """A product in bf16: of bf16; of f32 that the kernel converts (`left`, `right`, `both`); or of f32, to convert which is the algorithm's business."""
     def body(a_ref: Any, b_ref: Any, o_ref: Any) -> None:
@@ -295,6 +338,13 @@ def parts(one: Any) -> Iterator[Any]:
     sizes = ((64, 2048, (128, 64, 4)), (64, 2048, (64, 64, 4)), (128, 2048, (128, 64, 8)), (128, 4096, (128, 128, 8)), (256, 2048, (128, 32, 8)), (64, 4096, (128, 128, 8)))
     for (dim, seq, (bq, bk, warps)), kind in itertools.product(sizes, ("exp2", "exp", "masked", "bf16 exp2", "bf16 exp")):
         yield from one("weights", weights, {"kind": kind, "heads": 32, "seq": seq, "dim": dim}, {"bq": bq, "bk": bk, "warps": warps})
+    tiles = ((256, 128, 32, 8, 3), (256, 128, 64, 8, 2), (256, 64, 32, 4, 2), (128, 128, 128, 8, 3), (128, 128, 64, 8, 3), (128, 64, 64, 4, 3), (128, 128, 64, 4, 3),
+             (64, 128, 64, 4, 3), (64, 128, 128, 4, 3), (64, 64, 128, 4, 3), (64, 64, 64, 4, 3), (64, 128, 64, 8, 3), (64, 128, 128, 8, 3), (32, 64, 64, 4, 3))
+    for (dim, bq, bk, warps, stages), kind in itertools.product(tiles, ("beside", "apart", "beside scaled", "apart scaled")):
+        problem = {"kind": kind, "batch": 1, "seq": 8192, "heads": 2048 // dim, "dim": dim}
+        yield from one("laid out", laid_out, problem, {"bq": bq, "bk": bk, "warps": warps, "stages": stages})
+    for kind, programs, trips in itertools.product(("rows", "columns", "new rows", "new columns", "elements"), (132, 528), (512, 1024)):
+        yield from one("divided", divided, {"kind": kind, "programs": programs}, {"trips": trips})
     tiles = ((64, 64, 32, 4), (128, 64, 32, 4), (128, 64, 32, 8), (128, 128, 32, 8), (64, 64, 64, 4), (128, 128, 64, 8))
     for (bm, bn, bk, warps), (m, n, k), kind in itertools.product(tiles, ((4096, 4096, 1024), (4608, 768, 384)), ("bf16", "left", "right", "both", "algorithm")):
         yield from one("converted", converted, {"kind": kind, "m": m, "n": n, "k": k}, {"bm": bm, "bn": bn, "bk": bk, "warps": warps})

@@ -43,6 +43,8 @@ class Gpu : public CostModel {
   Work of(const ir::Op& op, const ir::Graph& g) const override {
     Work w = once(op, g);
     w.latency *= spreads_last && triton_->is_added(op) ? 0 : latency_;
+    if (triton_ && triton_->waits_for_each() && op.code == ir::OpCode::dot_general)
+      w.latency += waits(product_shape(op, g));
     const ir::Type* t = op.results.empty() ? nullptr : result_type(op, g);
     const int64_t rows = triton_ ? triton_->rows_of_warps() : 0;
     if (!t || t->dims.size() < 2 || t->dims[0].size >= rows || w.bytes > 0) return w;
@@ -100,12 +102,25 @@ class Gpu : public CostModel {
   Work rearranged(const ir::Op& op, const ir::Graph& g) const override {
     Work w;
     const int bits = triton_ ? triton_->moved_bits(op) : 0;
+    // A row: each warp fetches two elements of every eight columns at a time.
+    if (const auto row = static_cast<double>(triton_ ? triton_->moved_row(op) : 0); row > 0) {
+      busy(w, Unit::Access) = row / 8 * warps_ * cycle_;
+      w.latency = 2 * f_("barrier_latency") * latency_;
+    }
     if (bits == 0) return w;
     const auto n = static_cast<double>(result_type(op, g)->num_elements());
-    busy(w, Unit::Vector) = f_("simt_move") * bits / 32 * n / (kSimtLanes * share_) * cycle_;
+    busy(w, Unit::Vector) += f_("simt_tile") * bits / 32 * n / (kSimtLanes * share_) * cycle_;
     w.latency = 2 * f_("barrier_latency") * latency_;
     return w;
   }
+
+  double waits_for_registers() const override {
+    return triton_ && triton_->waits_for_each() ? triton_->in_flight() : 0;
+  }
+
+  bool spread(ir::ValueId v, const ir::Graph& g) const override { return triton_ && triton_->is_spread(v, g); }
+
+  ir::ValueId fetched_by(const ir::Op& product) const override { return triton_ ? triton_->fetched_by(product) : -1; }
 
   Work staged(double bytes) const override {
     Work w;
@@ -118,7 +133,7 @@ class Gpu : public CostModel {
   Work once(const ir::Op& op, const ir::Graph& g) const {
     if ((ir::info(op.code).effects & ir::kEffectAsync) != 0) return {};
     const Sort sort = sort_of(op.code);
-    if (sort == Sort::Product) return product(product_shape(op, g));
+    if (sort == Sort::Product) return product_of(op, g);
     if (sort == Sort::Load || sort == Sort::Store) return access(op, g, sort);
     Work w;
     if (sort == Sort::Free) return w;
@@ -135,6 +150,8 @@ class Gpu : public CostModel {
     if (sort == Sort::Convert && ((t->dtype == DType::BF16 && !two) || ir::bit_width(t->dtype) == 8))
       figure = "convert_bf16";
     if (sort == Sort::Divide && !ir::is_float(t->dtype)) figure = "integer";
+    const auto divisors = sort == Sort::Divide && triton_ ? triton_->divisors(op) : std::nullopt;
+    if (divisors) figure = "divide_alike";
     const double packed = sort == Sort::Simple && ir::is_float(t->dtype) && ir::bit_width(t->dtype) == 16 ? 2 : 1;
     const double wide = sort == Sort::Move ? std::max(8, ir::bit_width(t->dtype)) / 32.0
                         : ir::bit_width(t->dtype) == 64 && ir::is_float(t->dtype) ? 2
@@ -142,7 +159,8 @@ class Gpu : public CostModel {
     const double special = f_.value_or("sfu_" + figure, 0);
     busy(w, Unit::Special) = special * n / f_("mufu_rate") * cycle_;
     busy(w, sort == Sort::Move || sort == Sort::Scan ? Unit::Access : Unit::Vector) =
-        f_("simt_" + figure) * wide * n / packed / (kSimtLanes * share_) * cycle_;
+        (f_("simt_" + figure) + f_("simt_reciprocal") * divisors.value_or(0)) * wide * n / packed /
+        (kSimtLanes * share_) * cycle_;
     if (triton_ && sort != Sort::Exp) overlap(w);
     const auto spread = sort == Sort::Reduce && triton_ ? triton_->reduction(op, g) : std::nullopt;
     if (spread) return reduced(w, n, *spread);
@@ -172,6 +190,28 @@ class Gpu : public CostModel {
                           (r.warps > 1 ? f_("warps_meet_latency") + std::log2(across) * f_("shuffle_latency") : 0);
     busy(w, Unit::Vector) = issued / share_ * cycle_;
     w.latency = waited * cycle_;
+    return w;
+  }
+
+  // Where a warpgroup waits for each of its instructions, what those of others do not fill.
+  double waits(const ProductShape& s) const {
+    if (!triton_->by_warpgroups(s)) return 0;
+    const double groups = warps_ / 4, bytes = static_cast<double>(ir::bit_width(s.dtype)) / 8;
+    const double instructions =
+        static_cast<double>(s.batch * s.m) / 64 / groups * static_cast<double>(s.k) * bytes / 32;
+    const double one = 64 * 2 * static_cast<double>(s.n) * 32 / bytes / rate(s.dtype) / f_("tensor_clock");
+    return instructions * std::max(0.0, f_("wgmma_drain") - (groups - 1) * one);
+  }
+
+  Work product_of(const ir::Op& op, const ir::Graph& g) const {
+    ProductShape s = product_shape(op, g);
+    const auto left = triton_ ? triton_->left_of(op) : TritonLayouts::Left::Shared;
+    s.left_elsewhere = left != TritonLayouts::Left::Shared;
+    Work w = product(s);
+    if (left == TritonLayouts::Left::Fetched) {
+      const double bytes = static_cast<double>(s.batch * s.m * s.k) * ir::bit_width(s.dtype) / 8;
+      busy(w, Unit::Access) += bytes / f_("smem_read_rate") * cycle_;
+    }
     return w;
   }
 

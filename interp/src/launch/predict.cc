@@ -378,7 +378,8 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
         fmt::format("{} of {} programs were run; a wave of those that were not takes as long as the second one",
                     r.run * r.sample.stride, r.programs));
   if (!folded.empty()) out.notes.push_back(folded);
-  if (!launch.timed().spilled().empty()) out.notes.push_back(launch.timed().spilled());
+  for (const std::string& registers : {launch.timed().spilled(), launch.timed().waits()})
+    if (!registers.empty()) out.notes.push_back(registers);
   for (const hw::TimingFigure* f : figures->used()) out.figures.push_back({*f, std::nullopt});
   if (how.sensitivity) find_changes(l, powered, *figures, r.seconds, &out.figures);
   std::stable_sort(out.figures.begin(), out.figures.end(), [](const auto& a, const auto& b) {

@@ -44,8 +44,7 @@ void TimedLaunch::find_residency(const StepCosts& costs, const Pressure& pressur
   hw::BlockNeeds needs = hw::block_needs(l_.plan.module);
   if (by_itself(l_.plan)) {
     const int64_t stages = parameter(l_.plan.module, "num_stages", 3);
-    const double bytes = costs.ahead_bytes() * static_cast<double>(std::max<int64_t>(stages, 1)) +
-                         (costs.model().operands_in_shared_memory ? costs.operand_bytes() : 0);
+    const double bytes = costs.shared_bytes(stages, costs.model().operands_in_shared_memory);
     if (bytes > 0) needs.smem_bytes = static_cast<int64_t>(bytes);
     const double lanes = 32.0 * static_cast<double>(std::max<int64_t>(needs.warps, 1));
     constexpr int64_t kUnit = 8;  // registers are given in such numbers
@@ -102,6 +101,14 @@ void TimedLaunch::note_spilled(const hw::Spilled& s, bool gpu) {
                          s.bytes / 1024, gpu ? "local memory" : "VMEM");
 }
 
+void TimedLaunch::note_waits(const hw::CostModel& model) {
+  if (const double n = model.waits_for_registers(); n > 0)
+    waits_ = fmt::format(
+        "products that are under way at a time want {:.0f} registers of a lane beside what it has for "
+        "addresses, of 255: a warpgroup waits for each of their instructions (ptxas warns of it: C7512)",
+        n);
+}
+
 // When all programs are through, of which `r.run` were run.
 double TimedLaunch::end_of_all(const Clocks& clocks, const TimedOutcome& r, int64_t resident,
                                int64_t skipped_waves) const {
@@ -140,6 +147,7 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   const Pressure pressure = gpu ? register_pressure(p, warps) : Pressure{};
   spill(pressure, &costs);
   if (!gpu) note_spilled(model->spilled(), false);
+  note_waits(*model);
   Options any = l_.options;
   any.replay = kAnyChoices;
   Population who = population_of(p, any, call.grid);

@@ -44,11 +44,14 @@ class TimedLaunch {
   const std::optional<hw::Residency>& residency() const { return residency_; }
   // Where registers do not hold what is alive, in words; once it ran. Empty: they do.
   const std::string& spilled() const { return spilled_; }
+  // Where a warpgroup waits for each instruction of its products, in words; once it ran. Empty: it does not.
+  const std::string& waits() const { return waits_; }
 
  private:
   void find_residency(const StepCosts&, const Pressure&, Population*, double* per_core);
   void spill(const Pressure&, StepCosts*);
   void note_spilled(const hw::Spilled&, bool gpu);
+  void note_waits(const hw::CostModel&);
   void take_sample(Population*, ClockSettings*, Sample*) const;
   static std::vector<std::pair<std::string, double>> shared_busy(const Clocks&);
   double end_of_all(const Clocks&, const TimedOutcome&, int64_t resident, int64_t skipped_waves) const;
@@ -56,7 +59,7 @@ class TimedLaunch {
   const LaunchInTime& l_;
   const hw::TimingFigures& f_;
   std::optional<hw::Residency> residency_;
-  std::string spilled_;
+  std::string spilled_, waits_;
 };
 
 }  // namespace pallasim::interp

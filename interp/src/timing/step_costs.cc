@@ -91,6 +91,21 @@ bool indexed_by(const ir::Op& op, const std::unordered_set<ir::ValueId>& values)
   return found;
 }
 
+// Operations that do nothing but to make values that nobody uses: compilers leave them out. `used`: behind the region.
+void find_unused(const ir::Region& r, std::unordered_set<ir::ValueId>* used,
+                 std::unordered_set<const ir::Op*>* unused) {
+  for (size_t i = r.ops.size(); i-- > 0;) {
+    const ir::Op& op = r.ops[i];
+    const bool acts = (ir::info(op.code).effects & ~ir::kEffectRead) != 0 || !op.regions.empty() || op.results.empty();
+    if (!acts && std::none_of(op.results.begin(), op.results.end(), [&](ir::ValueId v) { return used->contains(v); })) {
+      unused->insert(&op);
+      continue;
+    }
+    for (const ir::Region& x : op.regions) find_unused(x, used, unused);
+    used->insert(op.operands.begin(), op.operands.end());
+  }
+}
+
 bool is_loop(const ir::Op& op) { return op.code == OpCode::for_ || op.code == OpCode::parallel_loop; }
 
 }  // namespace
@@ -132,6 +147,8 @@ StepCosts::StepCosts(const Plan& p, const hw::CostModel& model, bool transfers, 
     same_ = transfers ? same_values(b.graph) : std::unordered_map<ir::ValueId, ir::ValueId>{};
     find_counting(b.graph.region, b.graph);
     ahead_.clear();
+    std::unordered_set<ir::ValueId> used;
+    find_unused(b.graph.region, &used, &unused_);
     walk(b.graph.region, {&b.graph, nullptr, false, false});
   }
   for (const Step& s : p.steps)
@@ -192,9 +209,13 @@ void StepCosts::walk(const ir::Region& r, const Scope& scope) {
   for (const ir::Op* w : waiting) attach(*w, scope, last);
 }
 
-double StepCosts::ahead_bytes() const {
+double StepCosts::shared_bytes(int64_t stages, bool operands) const {
   double most = 0;
-  for (const auto& [nest, bytes] : ahead_bytes_) most = std::max(most, bytes);
+  for (const auto& [loop, nest] : nests_) {
+    double bytes = nest.ahead * static_cast<double>(std::max<int64_t>(stages, 1));
+    for (const auto& [value, held] : nest.operands) bytes += operands ? held : 0;
+    most = std::max(most, bytes);
+  }
   return most;
 }
 
@@ -215,7 +236,7 @@ double StepCosts::row_of(const ir::Type& loaded, int operand) const {
 void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
   StepCost& c = all_[step];
   attached_.emplace(&op, step);
-  if (!op.results.empty() && same_.contains(op.results[0])) return;
+  if (unused_.contains(&op) || (!op.results.empty() && same_.contains(op.results[0]))) return;
   const bool reads = (ir::info(op.code).effects & ir::kEffectRead) != 0,
              follows = std::any_of(op.operands.begin(), op.operands.end(),
                                    [&](ir::ValueId v) { return from_memory_.contains(v); });
@@ -232,15 +253,21 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
   // A tensor core adds a product to what is there.
   const auto is_product = [&](ir::ValueId v) { return products_.contains(first(v)); };
   if (op.code == OpCode::dot_general) products_.insert(op.results[0]);
-  if (transfers_ && op.code == OpCode::add && std::any_of(op.operands.begin(), op.operands.end(), is_product)) return;
+  const auto is_spread = [&](ir::ValueId v) { return model_.spread(v, *scope.graph); };
+  if (transfers_ && op.code == OpCode::add && std::any_of(op.operands.begin(), op.operands.end(), is_product) &&
+      std::none_of(op.operands.begin(), op.operands.end(), is_spread))
+    return;
   for (const ir::ValueId v : op.operands)
     if (loaded_.contains(first(v))) c.uses.push_back(first(v)), c.empty = false;
   if ((ir::info(op.code).effects & ir::kEffectAsync) != 0) rows_[&op] = tile_row(op, *scope.graph);
   hw::Work w = model_.of(op, *scope.graph);
-  if (transfers_ && op.code == OpCode::dot_general)
-    for (const ir::ValueId v : op.operands)
-      if (loaded_.contains(first(v)) && ahead_.insert(first(v)).second)
-        operand_bytes_ += static_cast<double>(scope.graph->type(v)->num_bytes());
+  if (transfers_ && op.code == OpCode::dot_general) {
+    std::vector<ir::ValueId> held = op.operands;
+    if (const ir::ValueId v = model_.fetched_by(op); v >= 0) held.push_back(v);
+    for (const ir::ValueId v : held)
+      if (loaded_.contains(first(v)) && !ahead_.contains(first(v)))
+        nests_[scope.nest].operands[first(v)] = static_cast<double>(scope.graph->type(v)->num_bytes());
+  }
   if (transfers_ && !fetches_ahead_ && op.code == OpCode::dot_general) {
     double bytes = 0;
     for (const ir::ValueId v : op.operands)
@@ -256,7 +283,7 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
     if (l.value >= 0) l.row = row_of(*scope.graph->type(l.value), l.operand);
     if (scope.ahead && l.value >= 0) {
       l.loop = scope.loop;
-      ahead_bytes_[scope.nest] += w.bytes;
+      nests_[scope.nest].ahead += w.bytes;
       ahead_.insert(l.value);
     }
     if (scope.products && l.value >= 0) (l.row >= l.bytes ? boxes_ : apart_bytes_) += l.row >= l.bytes ? 1 : l.bytes;

@@ -1,6 +1,7 @@
 // What the steps of a plan stand for, in work: every operation of the module once, at the first step that names it, or
 // where none does, at the next one of its region. So costs are those of the operations, however they were rewritten.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -70,12 +71,11 @@ class StepCosts {
     const auto it = side_by_side_.find(op);
     return it == side_by_side_.end() ? 1 : it->second;
   }
-  // Bytes that a program's loads ahead take of shared memory, per stage: loops that follow each other take the same.
-  double ahead_bytes() const;
+  // Bytes of shared memory that a program takes: what loops load so many stages ahead and, where `operands`, those of
+  // their products that lie there while they run. Loops that follow each other take the same.
+  double shared_bytes(int64_t stages, bool operands) const;
   // How many numbers parts name.
   size_t parts_named() const { return named_; }
-  // And operands of products that lie there as long as it runs.
-  double operand_bytes() const { return operand_bytes_; }
   // Of what loops with products load: addresses that a lane of so many has. What lies side by side has one, else each
   // 16 bytes, which one instruction fetches.
   double addresses(double lanes) const { return boxes_ + apart_bytes_ / (16 * lanes); }
@@ -101,7 +101,7 @@ class StepCosts {
   std::vector<StepCost> all_;
   std::unordered_map<const ir::Op*, std::vector<Carried>> carried_;
   std::unordered_set<const ir::Op*> counted_;  // `while` loops whose trips are counted
-  std::unordered_set<const ir::Op*> scattered_;
+  std::unordered_set<const ir::Op*> scattered_, unused_;
   std::unordered_map<const ir::Op*, double> side_by_side_;
   std::unordered_map<const ir::Op*, size_t> first_;  // step that names it
   std::unordered_map<const ir::Op*, double> rows_;   // of copies: StepCost::row_bytes
@@ -112,11 +112,15 @@ class StepCosts {
   std::unordered_set<ir::ValueId> products_, from_memory_;
   std::unordered_set<ir::ValueId> multiplied_;
   std::unordered_map<const ir::Op*, size_t> attached_;  // step that has its costs
-  std::unordered_set<ir::ValueId> ahead_;  // values that are fetched ahead, or counted among operand_bytes_
-  std::unordered_map<const ir::Op*, double> ahead_bytes_;  // by nest of loops
-  std::unordered_map<std::string, int32_t> places_;        // parts of memory as operations name them: their numbers
+  std::unordered_set<ir::ValueId> ahead_;               // values that are fetched ahead
+  struct Nest {
+    double ahead = 0;                        // bytes of a stage
+    std::map<ir::ValueId, double> operands;  // bytes of what lies there meanwhile
+  };
+  std::unordered_map<const ir::Op*, Nest> nests_;    // by the outermost loop that fetches ahead; null: around them
+  std::unordered_map<std::string, int32_t> places_;  // parts of memory as operations name them: their numbers
   size_t named_ = 0;
-  double operand_bytes_ = 0, boxes_ = 0, apart_bytes_ = 0;
+  double boxes_ = 0, apart_bytes_ = 0;
 };
 
 // Whether control, addresses or synchronisation of the kernel depend on values that only arithmetic on arrays, or

@@ -118,12 +118,19 @@ class CostModel {
   virtual Work product(const ProductShape&) const = 0;
   // What an operation's operands need to come to where its result is, besides its own work.
   virtual Work rearranged(const ir::Op&, const ir::Graph&) const { return {}; }
+  // What was loaded to shared memory of which lanes make a product's left operand each time; -1: nothing.
+  virtual ir::ValueId fetched_by(const ir::Op&) const { return -1; }
+  // Whether lanes have to spread a row or a column over an array before a tensor core can add a product to it.
+  virtual bool spread(ir::ValueId, const ir::Graph&) const { return false; }
   // Of so many bytes in registers that go through shared memory to a product.
   virtual Work staged(double bytes) const { return (void)bytes, Work{}; }
   // Elements side by side of an atomic operation that one lane has: it asks for them one after the other.
   virtual double side_by_side(const ir::Op&, const ir::Graph&) const { return 1; }
   // Of a TPU, in the region where it is most; a GPU's follow from its warps.
   virtual Spilled spilled() const { return {}; }
+  // Registers of a lane for products that are under way at a time, where they do not suffice and a warpgroup has to
+  // wait for each of its instructions; 0: they do.
+  virtual double waits_for_registers() const { return 0; }
   Overlap overlap = Overlap::InOrder;
   // Two threads of a core that do the same end together. Measured of Triton's attention with one warp on each quarter
   // of an SM (tests/truth/trips_h100.json); of more programs or warps, and where memory is waited for, some come first.
