@@ -172,7 +172,7 @@ void Subcores::use(Shared& s) {
   if (s.state == State::Add) return rng_.chance(50) ? start_add(s) : void();
   for (const auto& [team, root] : s.roots) {
     Body& b = teams_[team]->body;
-    const auto held = std::find_if(b.refs.begin(), b.refs.end(), [&](const Ref& r) { return r.root == root; });
+    const auto held = std::find_if(b.refs.begin(), b.refs.end(), [&, at = root](const Ref& r) { return r.root == at; });
     if (held == b.refs.end()) continue;
     const Ref r = *held;
     b.budget = 8;

@@ -206,7 +206,8 @@ void Subcores::deliver() {
       if ((among || to_many) && !b->incoming.empty()) all.emplace_back(a.get(), b.get());
     }
   if (all.empty()) return;
-  const auto [from, to] = rng_.of(all);
+  const std::pair<Team*, Team*> both = rng_.of(all);
+  Team *const from = both.first, *const to = both.second;
   term("copy into memory of others, from " + from->mesh + " to " + to->mesh);
   Pending p;
   p.arrives = to->incoming.back();
