@@ -43,8 +43,6 @@ class Gpu : public CostModel {
   Work of(const ir::Op& op, const ir::Graph& g) const override {
     Work w = once(op, g);
     w.latency *= spreads_last && triton_->is_added(op) ? 0 : latency_;
-    if (triton_ && triton_->waits_for_each() && op.code == ir::OpCode::dot_general)
-      w.latency += waits(product_shape(op, g));
     const ir::Type* t = op.results.empty() ? nullptr : result_type(op, g);
     const int64_t rows = triton_ ? triton_->rows_of_warps() : 0;
     if (!t || t->dims.size() < 2 || t->dims[0].size >= rows || w.bytes > 0) return w;
@@ -116,6 +114,18 @@ class Gpu : public CostModel {
 
   double waits_for_registers() const override {
     return triton_ && triton_->waits_for_each() ? triton_->in_flight() : 0;
+  }
+
+  // What the instructions of other warpgroups do not fill.
+  double waits(const ir::Op& op, const ir::Graph& g, double programs) const override {
+    if (!triton_ || !triton_->waits_for_each() || op.code != ir::OpCode::dot_general) return 0;
+    const ProductShape s = product_shape(op, g);
+    if (!triton_->by_warpgroups(s)) return 0;
+    const double groups = warps_ / 4, bytes = static_cast<double>(ir::bit_width(s.dtype)) / 8;
+    const double instructions =
+        static_cast<double>(s.batch * s.m) / 64 / groups * static_cast<double>(s.k) * bytes / 32;
+    const double one = 64 * 2 * static_cast<double>(s.n) * 32 / bytes / rate(s.dtype) / f_("tensor_clock");
+    return instructions * std::max(0.0, f_("wgmma_drain") - (groups * programs - 1) * one);
   }
 
   bool spread(ir::ValueId v, const ir::Graph& g) const override { return triton_ && triton_->is_spread(v, g); }
@@ -191,16 +201,6 @@ class Gpu : public CostModel {
     busy(w, Unit::Vector) = issued / share_ * cycle_;
     w.latency = waited * cycle_;
     return w;
-  }
-
-  // Where a warpgroup waits for each of its instructions, what those of others do not fill.
-  double waits(const ProductShape& s) const {
-    if (!triton_->by_warpgroups(s)) return 0;
-    const double groups = warps_ / 4, bytes = static_cast<double>(ir::bit_width(s.dtype)) / 8;
-    const double instructions =
-        static_cast<double>(s.batch * s.m) / 64 / groups * static_cast<double>(s.k) * bytes / 32;
-    const double one = 64 * 2 * static_cast<double>(s.n) * 32 / bytes / rate(s.dtype) / f_("tensor_clock");
-    return instructions * std::max(0.0, f_("wgmma_drain") - (groups - 1) * one);
   }
 
   Work product_of(const ir::Op& op, const ir::Graph& g) const {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "../engine/token.h"
 #include "../timing/timed_run.h"
@@ -101,12 +102,21 @@ void TimedLaunch::note_spilled(const hw::Spilled& s, bool gpu) {
                          s.bytes / 1024, gpu ? "local memory" : "VMEM");
 }
 
-void TimedLaunch::note_waits(const hw::CostModel& model) {
+// A product waits for each of its instructions. Where values go out to memory that is in what they take.
+void TimedLaunch::wait_for_products(const hw::CostModel& model, double programs, bool spills, StepCosts* costs) {
   if (const double n = model.waits_for_registers(); n > 0)
     waits_ = fmt::format(
         "products that are under way at a time want {:.0f} registers of a lane beside what it has for "
         "addresses, of 255: a warpgroup waits for each of their instructions (ptxas warns of it: C7512)",
         n);
+  if (waits_.empty() || spills) return;
+  const std::function<void(const ir::Region&, const ir::Graph&)> walk = [&](const ir::Region& r, const ir::Graph& g) {
+    for (const ir::Op& op : r.ops) {
+      if (const double seconds = model.waits(op, g, programs); seconds > 0) costs->wait(op, seconds);
+      for (const ir::Region& inner : op.regions) walk(inner, g);
+    }
+  };
+  for (const ir::Body& b : l_.plan.module.bodies) walk(b.graph.region, b.graph);
 }
 
 // When all programs are through, of which `r.run` were run.
@@ -147,7 +157,6 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   const Pressure pressure = gpu ? register_pressure(p, warps) : Pressure{};
   spill(pressure, &costs);
   if (!gpu) note_spilled(model->spilled(), false);
-  note_waits(*model);
   Options any = l_.options;
   any.replay = kAnyChoices;
   Population who = population_of(p, any, call.grid);
@@ -166,6 +175,7 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   int64_t skipped_waves = 0;
   if (gpu && who.programs > 0) {
     find_residency(costs, pressure, &who, &settings.per_core);
+    wait_for_products(*model, settings.per_core, pressure.spills(), &costs);
     r.programs = who.programs;
     settings.filled =
         static_cast<double>(std::min(

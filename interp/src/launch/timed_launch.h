@@ -51,7 +51,7 @@ class TimedLaunch {
   void find_residency(const StepCosts&, const Pressure&, Population*, double* per_core);
   void spill(const Pressure&, StepCosts*);
   void note_spilled(const hw::Spilled&, bool gpu);
-  void note_waits(const hw::CostModel&);
+  void wait_for_products(const hw::CostModel&, double programs, bool spills, StepCosts*);
   void take_sample(Population*, ClockSettings*, Sample*) const;
   static std::vector<std::pair<std::string, double>> shared_busy(const Clocks&);
   double end_of_all(const Clocks&, const TimedOutcome&, int64_t resident, int64_t skipped_waves) const;

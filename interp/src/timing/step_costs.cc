@@ -338,4 +338,8 @@ void StepCosts::add(const ir::Op& op, hw::Unit unit, double seconds) {
   all_[it->second].empty = false;
 }
 
+void StepCosts::wait(const ir::Op& op, double seconds) {
+  if (const auto it = attached_.find(&op); it != attached_.end()) all_[it->second].work.latency += seconds;
+}
+
 }  // namespace pallasim::interp

@@ -80,6 +80,7 @@ class StepCosts {
   // 16 bytes, which one instruction fetches.
   double addresses(double lanes) const { return boxes_ + apart_bytes_ / (16 * lanes); }
   void add(const ir::Op&, hw::Unit, double seconds);  // whenever it runs
+  void wait(const ir::Op&, double seconds);           // behind it, without work
 
  private:
   struct Scope {

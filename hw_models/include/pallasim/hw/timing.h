@@ -131,6 +131,8 @@ class CostModel {
   // Registers of a lane for products that are under way at a time, where they do not suffice and a warpgroup has to
   // wait for each of its instructions; 0: they do.
   virtual double waits_for_registers() const { return 0; }
+  // Seconds that one of its products takes longer then, with so many programs on a core.
+  virtual double waits(const ir::Op&, const ir::Graph&, double programs) const { return (void)programs, 0.0; }
   Overlap overlap = Overlap::InOrder;
   // Two threads of a core that do the same end together. Measured of Triton's attention with one warp on each quarter
   // of an SM (tests/truth/trips_h100.json); of more programs or warps, and where memory is waited for, some come first.
