@@ -228,7 +228,9 @@ void rule_split(const OpCheck& c) {
     const Dim& n = sizes[i];
     if (n.is_static() && (n.size < 0 || (x.dims[axis].is_static() && n.size > x.dims[axis].size)))
       c.bad_attr("sizes", fmt::format("{} in dimension {} of {}", n.size, axis, to_string(x)));
-    all = all.is_static() && n.is_static() ? Dim(all.size + n.size) : kUnknown;
+    int64_t sum;
+    const bool known = all.is_static() && n.is_static() && !__builtin_add_overflow(all.size, n.size, &sum);
+    all = known ? Dim(sum) : kUnknown;
     std::vector<Dim> dims = x.dims;
     dims[axis] = n;
     if (c.out(static_cast<int>(i)).is_ref || c.out(static_cast<int>(i)).dtype != x.dtype ||
