@@ -16,38 +16,54 @@ namespace {
 class Message {
  public:
   void number(int field, uint64_t v) {
-    char all[2 * kMost];
-    bytes_.append(all, varint(varint(all, static_cast<uint64_t>(field) << 3), v));
+    char* const at = room(2 * kMost);
+    used_ += varint(varint(at, static_cast<uint64_t>(field) << 3), v) - at;
   }
   void fixed(int field, uint64_t v) {
-    char all[kMost + 8], *at = varint(all, static_cast<uint64_t>(field) << 3 | 1);
+    char *const begin = room(kMost + 8), *at = varint(begin, static_cast<uint64_t>(field) << 3 | 1);
     for (int i = 0; i < 8; ++i) *at++ = static_cast<char>(v >> (8 * i));
-    bytes_.append(all, at);
+    used_ += at - begin;
   }
   void real(int field, double v) { fixed(field, std::bit_cast<uint64_t>(v)); }
   void text(int field, std::string_view s) {
-    char all[2 * kMost];
-    bytes_.append(all, varint(varint(all, static_cast<uint64_t>(field) << 3 | 2), s.size()));
-    bytes_ += s;
+    char* const at = room(static_cast<std::ptrdiff_t>(2 * kMost + s.size()));
+    used_ += varint(varint(at, static_cast<uint64_t>(field) << 3 | 2), s.size()) - at;
+    fields(s);
   }
-  void message(int field, const Message& m) { text(field, m.bytes_); }
-  const std::string& bytes() const { return bytes_; }
-  bool empty() const { return bytes_.empty(); }
+  void message(int field, const Message& m) { text(field, m.bytes()); }
+  // Those of another message, behind these.
+  void fields(std::string_view all) {
+    const auto n = static_cast<std::ptrdiff_t>(all.size());
+    std::copy_n(all.data(), n, room(n));
+    used_ += n;
+  }
+  std::string_view bytes() const { return {memory_.data(), static_cast<size_t>(used_)}; }
+  bool empty() const { return used_ == 0; }
   // Nothing is in it; its memory is kept, as there are millions of them.
   Message& again() {
-    bytes_.clear();
+    used_ = 0;
     return *this;
   }
-  std::string take() { return std::move(bytes_); }
+  std::string take() {
+    memory_.resize(static_cast<size_t>(used_));
+    used_ = 0;
+    return std::move(memory_);
+  }
 
  private:
-  static constexpr size_t kMost = 10;  // bytes of a number
+  static constexpr std::ptrdiff_t kMost = 10;  // bytes of a number
   static char* varint(char* to, uint64_t v) {
     for (; v >= 0x80; v >>= 7) *to++ = static_cast<char>(v | 0x80);
     *to++ = static_cast<char>(v);
     return to;
   }
-  std::string bytes_;
+  char* room(std::ptrdiff_t n) {  // for so many bytes behind those that are there
+    if (const auto all = static_cast<size_t>(used_ + n); all > memory_.size())
+      memory_.resize(std::max(2 * memory_.size(), all));
+    return memory_.data() + used_;
+  }
+  std::string memory_;
+  std::ptrdiff_t used_ = 0;
 };
 
 // Numbers of fields, by message.
@@ -89,11 +105,12 @@ class TraceWriter {
   // Texts by their number in a time line: 0 until they are written.
   using Known = std::vector<uint64_t>;
   uint64_t number_of(int kind, const std::string& text);
-  template <typename Text>
-  uint64_t number_of(int kind, Known* known, int32_t i, const Text& text) {
-    uint64_t& n = (*known)[static_cast<size_t>(i)];
-    return n ? n : n = number_of(kind, text());
+  uint64_t number_of(const interp::Timeline& t, int32_t name) {
+    uint64_t& n = names_[static_cast<size_t>(name)];
+    return n ? n : n = number_of(interned::event_name, t.names[static_cast<size_t>(name)]);
   }
+  const std::string& line_arguments(const interp::Timeline&, int32_t line);
+  const std::string& point_argument(const interp::Timeline&, int32_t point);
   void argument(Message* e, const char* name, uint64_t text);
   uint64_t describe(const std::string& name, uint64_t parent, bool counter);
   void lane(const interp::Timeline&, const Lane&, uint64_t track);
@@ -104,7 +121,8 @@ class TraceWriter {
   Message out_;
   std::map<int, std::unordered_map<std::string, uint64_t>> texts_;  // by kind: what was written
   std::unordered_map<const char*, uint64_t> argument_names_;
-  Known names_, points_, lines_, sources_;              // of the launch
+  Known names_;                                         // of the launch
+  std::vector<std::string> points_, lines_;             // of the launch: arguments that name them; empty: none did yet
   std::map<int32_t, std::vector<std::string>> scopes_;  // of its lines
   Message new_texts_;                                   // go into the next event's packet
   Message event_, packet_, annotation_;                 // one at a time
@@ -144,6 +162,24 @@ void TraceWriter::argument(Message* e, const char* name, uint64_t text) {
   e->message(event::annotation, a);
 }
 
+const std::string& TraceWriter::line_arguments(const interp::Timeline& t, int32_t line) {
+  std::string& known = lines_[static_cast<size_t>(line)];
+  if (!known.empty()) return known;
+  const ir::SourceLine& at = t.lines[static_cast<size_t>(line)].source;
+  Message m;
+  argument(&m, "line", number_of(interned::annotation_text, fmt::format("{}:{}", at.file, at.line)));
+  if (!at.text.empty()) argument(&m, "source", number_of(interned::annotation_text, at.text));
+  return known = m.take();
+}
+
+const std::string& TraceWriter::point_argument(const interp::Timeline& t, int32_t point) {
+  std::string& known = points_[static_cast<size_t>(point)];
+  if (!known.empty()) return known;
+  Message m;
+  argument(&m, "grid point", number_of(interned::annotation_text, t.names[static_cast<size_t>(point)]));
+  return known = m.take();
+}
+
 uint64_t TraceWriter::describe(const std::string& name, uint64_t parent, bool counter) {
   Message d, p;
   const uint64_t uuid = next_track_++;
@@ -167,18 +203,11 @@ void TraceWriter::end(double time, uint64_t track) {
 
 void TraceWriter::begin(const interp::Timeline& t, const interp::Timeline::Slice& s, uint64_t track) {
   Message& m = event_.again();
-  const auto named = [&](int32_t i) { return [&t, i] { return t.names[static_cast<size_t>(i)]; }; };
   m.number(event::type, kBegin);
   m.number(event::track, track);
-  m.number(event::name, number_of(interned::event_name, &names_, s.name, named(s.name)));
-  if (s.line >= 0) {
-    const ir::SourceLine& at = t.lines[static_cast<size_t>(s.line)].source;
-    const auto line = [&] { return fmt::format("{}:{}", at.file, at.line); };
-    argument(&m, "line", number_of(interned::annotation_text, &lines_, s.line, line));
-    if (!at.text.empty())
-      argument(&m, "source", number_of(interned::annotation_text, &sources_, s.line, [&] { return at.text; }));
-  }
-  if (s.point >= 0) argument(&m, "grid point", number_of(interned::annotation_text, &points_, s.point, named(s.point)));
+  m.number(event::name, number_of(t, s.name));
+  if (s.line >= 0) m.fields(line_arguments(t, s.line));
+  if (s.point >= 0) m.fields(point_argument(t, s.point));
   if (s.folded > 0)
     argument(&m, "stands for",
              number_of(interned::annotation_text, fmt::format("{} slices, the longest of this name", s.folded)));
@@ -250,8 +279,8 @@ void TraceWriter::counters(const interp::Timeline& t, const std::vector<uint64_t
 }
 
 void TraceWriter::launch(const interp::Timeline& t, const std::string& title) {
-  names_.assign(t.names.size(), 0), points_ = names_;
-  lines_.assign(t.lines.size(), 0), sources_ = lines_;
+  names_.assign(t.names.size(), 0);
+  points_.assign(t.names.size(), ""), lines_.assign(t.lines.size(), "");
   scopes_.clear();
   const uint64_t root = title.empty() ? 0 : describe(title, 0, false);
   if (const std::string out = t.left_out(); !out.empty()) describe("left out: " + out, root, false);

@@ -210,6 +210,7 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
   ex.deferred_init.clear();
   enter_session(ex, call);
   ex.copies_move = Options::Copies::Scheduled;
+  ex.rows_apart = false;  // the engine has them as one stream
   ex.host.announces = false;
   ex.joined = false;
   ex.elides_copies = false;
@@ -219,6 +220,7 @@ TimedOutcome TimedLaunch::run(Timeline* timeline, Prediction* out, Folds* folds)
     ~Restore() {
       ex.events = &Events::nobody();
       ex.makes_values = true;
+      ex.rows_apart = true;
       ex.observed = false;
     }
   } restore{ex};

@@ -59,6 +59,7 @@ struct Execution : Binding, State {
   };
   std::vector<SharedMemory> shared_memory;
   Options::Copies copies_move = Options::Copies::AtIssue;
+  bool rows_apart = true;  // where copies move one by one, chosen rows of one copy do as well
   // Bytes may stay where copies get them: not where somebody is told of what loads read.
   bool elides_copies = true;
   Events* events = &Events::nobody();  // told of what steps do

@@ -204,7 +204,8 @@ void copy_rows(Thread& t, const Step* s, Boxes* out) {
   }
   if (out && copy.plain()) return;  // no element moves by itself
   // Where nobody can tell when which row moves.
-  if (n > 0 && t.exec->copies_move != Options::Copies::Scheduled && copy.plain()) {
+  const bool apart = t.exec->copies_move == Options::Copies::Scheduled && t.exec->rows_apart;
+  if (n > 0 && !apart && copy.plain()) {
     for (int64_t& row : rows) row = r.ignores && row == r.ignored ? -1 : row;
     return copy.move_list(std::move(rows));
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../analysis/refs.h"
 #include "../plan/kinds.h"
 #include "../plan/payload/arithmetic.h"
 #include "causes.h"
@@ -55,9 +56,36 @@ RaceDetector::RaceDetector(const Plan& plan, size_t devices, const Options& o, I
   }
 }
 
+namespace {
+bool may_be_written(const Plan& plan, size_t operand) {
+  const ir::Operand& o = plan.module.operands[operand];
+  return o.kind == ir::Operand::Kind::Output || ir::is_sync(o.array->dtype) || plan.module.is_aliased_input(operand) ||
+         std::any_of(plan.module.bodies.begin(), plan.module.bodies.end(), [&](const ir::Body& b) {
+           return analysis::may_write(b.graph.region, b.graph.region.args[operand]);
+         });
+}
+
+// Buffers of operands that nobody writes, under their own name or as another operand that lies at the same place.
+std::vector<bool> only_read(const Execution& ex) {
+  const size_t operands = ex.plan->module.operands.size();
+  std::vector<bool> r(kFirstOperandBuffer + operands, false);
+  std::set<const std::byte*> written;
+  for (size_t i = 0; i < operands; ++i) {
+    r[kFirstOperandBuffer + i] = !may_be_written(*ex.plan, i);
+    if (r[kFirstOperandBuffer + i]) continue;
+    for (const std::vector<std::byte*>& device : ex.operands) written.insert(device[i]);
+  }
+  for (size_t i = 0; i < operands; ++i)
+    for (const std::vector<std::byte*>& device : ex.operands)
+      if (written.contains(device[i])) r[kFirstOperandBuffer + i] = false;
+  return r;
+}
+}  // namespace
+
 // What semaphores hold from the start orders nobody.
 void RaceDetector::on_launch(const LaunchEvent&) {
   const Execution& ex = this->ex();
+  only_read_ = interp::only_read(ex);
   for (size_t i = 0; i < ex.semaphores.size(); ++i)
     if (const int64_t n = ex.semaphores.count(static_cast<int64_t>(i)); n != 0)
       order_.preset(static_cast<int64_t>(i), n);
@@ -181,6 +209,7 @@ void RaceDetector::on_memory(const MemoryEvent& e) {
 
 void RaceDetector::look(Execution& ex, const shadow::Access& a, const Where& w, int64_t operation) {
   if (races_.limit()) return;
+  if (!a.write && only_read(w.buffer)) return note_remote(a, w);
   const size_t before = races_.found().size();
   const bool fits = races_.access(order_, a);
   for (size_t i = before; i < races_.found().size(); ++i)

@@ -89,7 +89,9 @@ class RaceDetector : public Detector {
   Meeting between_trips(const Thread&, const memory::shadow::Race&, const std::string& name) const;
   bool in_shared_memory(uint32_t buffer, int64_t offset) const;
   std::optional<std::string> ref_of(const Thread& owner, const Where&, const std::string& name) const;
+  bool only_read(uint32_t buffer) const { return buffer < only_read_.size() && only_read_[buffer]; }
   const Plan& plan_;
+  std::vector<bool> only_read_;  // by buffer: an input that no operation writes, with which nothing can race
   bool active_ = false, reached_ = false;
   bool alone_ = false;  // there is one thread: what it does to its copies in flight is told of by FlightDetector
   bool has_trips_ = false;

@@ -130,7 +130,12 @@ void Clocks::show_wait(int32_t thread, double until, int cause) {
   picture_->slice(thread, c.at, until, what, s ? ex_.plan->loc_of(*s) : -1);
 }
 
-int32_t Clocks::step_word(int32_t step) { return picture_->word(row(ex_.plan->steps[static_cast<size_t>(step)]).name); }
+int32_t Clocks::step_word(int32_t step) {
+  const auto i = static_cast<size_t>(step);
+  if (i >= step_words_.size()) step_words_.resize(ex_.plan->steps.size(), -1);
+  int32_t& word = step_words_[i];
+  return word >= 0 ? word : word = picture_->word(row(ex_.plan->steps[i]).name);
+}
 
 void Clocks::show_unit(const Thread& t, int32_t step, Unit u, double begin, double end, int line) {
   if (!picture_->slices()) return;

@@ -280,6 +280,7 @@ class Clocks : public Events {
   std::unordered_map<int64_t, double> stream_ends_;
   std::unique_ptr<Picture> picture_;  // null: nobody wants one
   std::vector<int32_t> wait_words_;   // of the picture, by cause
+  std::vector<int32_t> step_words_;   // by step; -1: not shown yet
 };
 
 }  // namespace pallasim::interp

@@ -343,6 +343,24 @@ void Picture::completed(const AsyncOperation& op, double at) {
   moved(op, f, at);
 }
 
+namespace {
+constexpr size_t kRunsShown = 16;  // of chosen rows, one by one
+
+// Of many chosen rows: all from the first to the last one of the array.
+AsyncOperation with_rows_between(AsyncOperation op) {
+  int64_t first = INT64_MAX, last = 0;
+  for (const int64_t row : op.rows)
+    if (row >= 0) first = std::min(first, row), last = std::max(last, row);
+  for (auto* sides : {&op.reads, &op.writes})
+    for (Side& s : *sides) {
+      if (s.row_dim < 0) continue;
+      s.place.offset += first * s.strides[s.row_dim] * s.element_bytes();
+      s.dims[s.row_dim] = last - first + 1;
+    }
+  return op;
+}
+}  // namespace
+
 void Picture::moved(const AsyncOperation& op, const Flight& f, double at) {
   if (op.reads.empty() || op.writes.empty() || op.kind == AsyncKind::tcgen05_commit) return;
   if (to_->moves.size() >= to_->most_moves) {
@@ -369,8 +387,16 @@ void Picture::moved(const AsyncOperation& op, const Flight& f, double at) {
     }
     return;
   }
-  const Box from = box_of(op.reads.front(), op.thread, at);
-  for (const Side& s : op.writes) add(from, box_of(s, op.thread, at), bytes_of(op));
+  const auto add_sides = [&](const AsyncOperation& shown, int64_t bytes) {
+    const Box from = box_of(shown.reads.front(), op.thread, at);
+    for (const Side& s : shown.writes) add(from, box_of(s, op.thread, at), bytes);
+  };
+  if (op.rows.empty() || std::max(op.reads.front().row_dim, op.writes.front().row_dim) < 0)
+    return add_sides(op, bytes_of(op));
+  const std::vector<AsyncOperation> runs = op.runs(kRunsShown + 1);
+  if (runs.size() > kRunsShown) return add_sides(with_rows_between(op), bytes_of(op));
+  for (const AsyncOperation& run : runs)
+    if (bytes_of(run) > 0) add_sides(run, bytes_of(run));
 }
 
 void Picture::access(int32_t thread, int operand, double bytes, bool writes, double begin, double end, ir::LocId line) {
