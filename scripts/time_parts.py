@@ -127,6 +127,43 @@ def bulk_copies(mib: int, kib: int, programs: int, trips: int) -> Made:
     return plgpu.kernel(body, grid=(programs,), grid_names=("sm",), **named), (S((rows, 64), F32),)
 
 
+def held_up(share: int, rows: int, steps: int, small: int) -> Made:
+    """132 programs that copy rows of tiles, 128 KiB at a time; so many of them have the same ones. Behind each row all are held up by copies of 1 KiB,
+    up to twelve times `small` of them, each by another number in turn."""
+    programs, slots = 132, 8
+
+    def body(x_gmem: Any, o_gmem: Any, tiles: Any, arrived: Any, few: Any, arrived_few: Any) -> None:
+        i = jax.lax.axis_index("sm")
+
+        def row(n: Any, carry: Any) -> Any:
+            top = (n * (programs // share) + i // share) * 64
+
+            def step(k: Any, carry: Any) -> Any:
+                for j in range(slots):
+                    plgpu.copy_gmem_to_smem(x_gmem.at[pl.ds(top, 64), pl.ds((k * slots + j) * 64, 64)], tiles.at[j], arrived)
+                plgpu.barrier_wait(arrived)
+                return carry
+
+            def wait(k: Any, carry: Any) -> Any:
+                plgpu.copy_gmem_to_smem(x_gmem.at[pl.ds(0, 8), pl.ds(0, 32)], few, arrived_few)
+                plgpu.barrier_wait(arrived_few)
+                return carry
+
+            jax.lax.fori_loop(0, steps, step, 0)
+            jax.lax.fori_loop(0, (i * 7 + n * 11) % 13 * small, wait, 0)
+            return carry
+
+        jax.lax.fori_loop(0, rows, row, 0)
+        plgpu.copy_smem_to_gmem(tiles.at[0], o_gmem.at[i])
+        plgpu.wait_smem_to_gmem(0)
+
+    known = inspect.signature(plgpu.kernel).parameters
+    named = {"out_type" if "out_type" in known else "out_shape": S((programs, 64, 64), F32),
+             "scratch_types" if "scratch_types" in known else "scratch_shapes": [
+                 plgpu.SMEM((slots, 64, 64), F32), plgpu.Barrier(num_arrivals=slots), plgpu.SMEM((8, 32), F32), plgpu.Barrier()]}
+    return plgpu.kernel(body, grid=(programs,), grid_names=("sm",), **named), (S((programs // share * rows * 64, steps * slots * 64), F32),)
+
+
 def store_tile(o_gmem: Any, value: Any) -> None:
     """By way of shared memory, as f16."""
     @functools.partial(pl.run_scoped, tile=plgpu.SMEM(value.shape, F16))
@@ -307,7 +344,7 @@ def accumulators(count: int, bn: int, k: int, programs: int) -> Made:
 
 
 def parts(one: Any) -> Iterator[Any]:
-    """All of them. Those of the last six families are no ground of a figure."""
+    """All of them. Those of the last six families, and those that are held up, are no ground of a figure."""
     for kind, mib, bits in itertools.product(("sum", "add4", "add", "copy", "dup", "fill"), (1, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256), (32, 16)):
         if bits == 32 or mib in (4, 16, 128):
             yield from one("memory", memory, {"kind": kind, "mib": mib, "bits": bits}, {})
@@ -331,6 +368,8 @@ def parts(one: Any) -> Iterator[Any]:
     alike = ((132, 132), (1, 132), (1, 1), (2, 2), (12, 12), (1, 12))
     for (bm, bn), steps, (share_a, share_b), k in itertools.product(((64, 64), (128, 128)), (2, 4), alike, (512, 1024, 2048, 4096, 8192)):
         yield from one("pipelines apart", pipelines, {"bm": bm, "bn": bn, "k": k, "programs": 132, "share_a": share_a, "share_b": share_b}, {"steps": steps})
+    for share, (rows, steps), small in itertools.product((1, 2, 4, 12), ((16, 8), (64, 2)), (0, 1, 2, 3, 4, 6)):
+        yield from one("held up", held_up, {"share": share, "rows": rows, "steps": steps}, {"small": small})
     for n, k, (bm, bn, warps) in itertools.product((1, 4, 8, 16, 32), (64, 128, 256, 512, 1024), ((64, 128, 4), (128, 128, 8))):
         yield from one("batched", batched, {"batch": n, "m": 896, "n": 768, "k": k}, {"bm": bm, "bn": bn, "bk": 64, "warps": warps, "stages": 3})
     for dim, (bq, bk, warps), kind in itertools.product((32, 64, 128), ((64, 64, 4), (128, 64, 4), (128, 64, 8), (64, 32, 4)), ("nothing", "row", "f16", "f32")):

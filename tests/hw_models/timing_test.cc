@@ -113,6 +113,7 @@ TEST(Transfers, AQueueServesAsTheyCome) {
   EXPECT_DOUBLE_EQ(done[1].time, 2.5);
   EXPECT_DOUBLE_EQ(done[2].time, 6.5);
   EXPECT_DOUBLE_EQ(t.busy(use.resource), 3);
+  EXPECT_DOUBLE_EQ(t.free(use.resource), 6);
 }
 
 TEST(BoxCache, TheOldestGoFirst) {

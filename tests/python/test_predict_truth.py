@@ -184,6 +184,20 @@ def test_a_divisor_that_is_broadcast_is_inverted_once():
         assert took == pytest.approx(measured, rel=0.2), kind
 
 
+@pytest.mark.parametrize("small, off, read", [(0, 0.02, 1.02), (1, 0.02, 1.05), (3, 0.05, 1.7), (4, 0.06, 1.8)])
+def test_programs_that_are_held_up_share_less_of_what_the_cache_holds(small, off, read):
+    """Two programs each have the same tiles. Who asks for what is on its way to the other one has it no earlier, so that a little holding up does no harm;
+    more of it, and what one has read is gone when the other one comes. `read`: how often each byte comes from memory, about (scripts/time_parts.py)."""
+    import time_parts
+
+    known = time_truth.read([str(ROOT / "tests" / "truth" / "held_h100.json")])
+    problem, config = {"share": 2, "rows": 16, "steps": 8}, {"small": small}
+    f, shapes = time_parts.held_up(**problem, **config)
+    p = pallasim.predict(f, *shapes, chip="gpu-h100", sensitivity=False)
+    assert p.seconds == pytest.approx(known[time_truth.key_of("held up", problem, config)]["seconds"], rel=off)
+    assert p[0].bytes_read / (shapes[0].size * 4) == pytest.approx(read, rel=0.07)
+
+
 def test_atomics_take_as_long_as_they_meet():
     """With shapes alone nobody knows where; with the list the predicted time is that of the cache's units."""
     make = time_families.histogram

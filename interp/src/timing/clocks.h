@@ -194,6 +194,7 @@ class Clocks : public Events {
     bool writes, misses;
     double latency, there = 0;
   };
+  double from_memory(double now, int64_t device, double bytes);
   void far_transfer(int64_t flight, double now, const Far&);
   double issue_share(const Thread&) const;
   double throttled(const hw::Server&, double now) const;  // how much longer a product takes

@@ -108,6 +108,11 @@ uint64_t Clocks::box_of(Thread& t, const Step& s, const StepLoad& l) {
   return first.key;
 }
 
+// When the device's memory has served who comes now. Others may ask for the same bytes before they are there.
+double Clocks::from_memory(double now, int64_t device, double bytes) {
+  return std::max(now, transfers_.free(hbm_[static_cast<size_t>(device)])) + bytes / rate(Rate::hbm_read_bandwidth);
+}
+
 // Programs go through the arrays side by side: what one of them fetches the others wait for, too.
 Clocks::Source Clocks::source_of(const Clock& c, int64_t device, const StepLoad& l, uint64_t box) {
   const double near = rate(Rate::load_latency), far = rate(Rate::load_hbm_latency);
@@ -115,7 +120,8 @@ Clocks::Source Clocks::source_of(const Clock& c, int64_t device, const StepLoad&
   if (l.operand < 0) return {true, far, 0};
   const double bytes = l.bytes * c.inner * c.outer;
   if (box) {
-    const auto [hit, there] = caches_[static_cast<size_t>(device)].touch(box, bytes, c.at + far);
+    const auto [hit, there] =
+        caches_[static_cast<size_t>(device)].touch(box, bytes, from_memory(c.at, device, l.bytes) + far);
     return {!hit, hit ? near : far, there};
   }
   const auto o = static_cast<size_t>(l.operand);
@@ -329,9 +335,12 @@ void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag) {
     transfers_.begin(c.at, rate(Rate::dma_latency), &use, 1, tag);
     return;
   }
-  const bool hit =
-      held_ || caches_[static_cast<size_t>(here)].touch(key_of(writes ? to : from), bytes * c.inner, c.at).hit;
-  const bool miss = !held_ && (writes || !hit);
+  const double latency = writes ? rate(Rate::store_latency) : rate(held_ ? Rate::tma_latency : Rate::tma_hbm_latency);
+  hw::BoxCache::Found found{true, 0};
+  if (!held_)
+    found = caches_[static_cast<size_t>(here)].touch(key_of(writes ? to : from), bytes * c.inner,
+                                                     from_memory(c.at, here, bytes) + latency);
+  const bool miss = !held_ && (writes || !found.hit);
   // What comes and goes shares the ports of shared memory with the operands of products.
   if (writes) take_port(core_of(t), c.at, bytes);
   else
@@ -339,9 +348,9 @@ void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag) {
   // A bulk copy goes row by row of the tiles in shared memory; the port serves no more of them in a time.
   const double row = costs_.of(ex_.plan->steps[static_cast<size_t>(op.step)]).row_bytes;
   const double rows = row > 0 ? bytes / row * rate(Rate::tma_row_time) * rate(Rate::tma_sm_bandwidth) : 0;
-  far_transfer(tag, c.at,
-               {core_of(t), here, bytes, bytes, bytes, std::max(rows, bytes), writes, miss,
-                writes ? rate(Rate::store_latency) : rate(held_ ? Rate::tma_latency : Rate::tma_hbm_latency)});
+  far_transfer(
+      tag, c.at,
+      {core_of(t), here, bytes, bytes, bytes, std::max(rows, bytes), writes, miss, latency, miss ? 0 : found.there});
 }
 
 // On the tensor cores of all CTAs that multiply together; returns when the last one is done.

@@ -213,6 +213,8 @@ class Transfers {
   bool step(Done*);  // has it happen; true: a transfer is through by it
   size_t resources() const { return shares_.size(); }
   double busy(int resource) const;  // seconds at its full rate, of what was served
+  // When one that is Queued begins to serve who comes now.
+  double free(int resource) const { return queues_[static_cast<size_t>(resource)].free(); }
   const std::string& name(int resource) const { return names_[static_cast<size_t>(resource)]; }
 
  private:
