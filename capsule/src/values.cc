@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "pallasim/ir/literal.h"
+#include "pallasim/ir/mix.h"
 
 namespace pallasim::capsule {
 namespace {
@@ -110,13 +111,8 @@ uint64_t unsigned_value(const std::byte* p, DType t) {
   }
 }
 
-// SplitMix64's finaliser: every element has bits of its own, whatever the order of filling.
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
+// Every element has bits of its own, whatever the order of filling.
+uint64_t mix(uint64_t x) { return ir::mix(x + ir::kGolden); }
 
 }  // namespace
 

@@ -1,29 +1,34 @@
 #include "pallasim/ir/op_table.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 #include <string>
 #include <unordered_map>
 
 namespace pallasim::ir {
 namespace {
 
+constexpr std::string_view kAttrKinds[] = {"int",
+                                           "ints",
+                                           "bool",
+                                           "sym",
+                                           "str",
+                                           "type",
+                                           "literal",
+                                           "list",
+                                           "dict",
+                                           "view",
+                                           "transforms",
+                                           "operand",
+                                           "view_or_operand",
+                                           "any"};
+static_assert(std::size(kAttrKinds) == static_cast<size_t>(AttrKind::Any) + 1);
+
 AttrKind parse_kind(std::string_view k) {
-  constexpr std::pair<std::string_view, AttrKind> kKinds[] = {{"int", AttrKind::Int},
-                                                              {"ints", AttrKind::Ints},
-                                                              {"bool", AttrKind::Bool},
-                                                              {"sym", AttrKind::Sym},
-                                                              {"str", AttrKind::Str},
-                                                              {"type", AttrKind::Type},
-                                                              {"literal", AttrKind::Literal},
-                                                              {"list", AttrKind::List},
-                                                              {"dict", AttrKind::Dict},
-                                                              {"view", AttrKind::View},
-                                                              {"transforms", AttrKind::Transforms},
-                                                              {"operand", AttrKind::Operand},
-                                                              {"view_or_operand", AttrKind::ViewOrOperand}};
-  for (const auto& [text, kind] : kKinds)
-    if (text == k) return kind;
-  return AttrKind::Any;
+  const auto it = std::find(std::begin(kAttrKinds), std::end(kAttrKinds), k);
+  if (it == std::end(kAttrKinds)) std::abort();  // a mistake in ops.def
+  return static_cast<AttrKind>(it - std::begin(kAttrKinds));
 }
 
 OpInfo make(OpCode code, std::string_view op_name, Family family, int lo, int hi, int regions, TypeRule rule,
@@ -57,6 +62,8 @@ const std::vector<OpInfo>& table() {
 }
 
 }  // namespace
+
+std::string_view name(AttrKind k) { return kAttrKinds[static_cast<size_t>(k)]; }
 
 const OpInfo& info(OpCode c) { return table()[static_cast<size_t>(c)]; }
 

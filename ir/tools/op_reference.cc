@@ -69,21 +69,6 @@ constexpr const char* kRuleDocs[] = {
     "carried values: operands, arguments of both regions, what the body yields, results; the condition yields a bool",
 };
 constexpr const char* kResult[] = {"exact", "bounded", "product"};
-constexpr const char* kKinds[] = {"int",
-                                  "ints",
-                                  "bool",
-                                  "sym",
-                                  "str",
-                                  "type",
-                                  "literal",
-                                  "list",
-                                  "dict",
-                                  "view",
-                                  "transforms",
-                                  "operand",
-                                  "view_or_operand",
-                                  "any"};
-static_assert(std::size(kKinds) == static_cast<size_t>(AttrKind::Any) + 1);
 constexpr const char* kEffects[] = {"read",    "write", "atomic", "sync",  "async",
                                     "control", "alloc", "print",  "check", "random"};
 
@@ -95,8 +80,7 @@ std::string range(int lo, int hi) {
 std::string attributes(const OpInfo& i) {
   std::string r;
   for (const AttrSpec& a : i.attrs)
-    r += fmt::format("{}`{}`: {}{}", r.empty() ? "" : ", ", a.name, kKinds[static_cast<int>(a.kind)],
-                     a.optional ? "?" : "");
+    r += fmt::format("{}`{}`: {}{}", r.empty() ? "" : ", ", a.name, name(a.kind), a.optional ? "?" : "");
   if (i.open_attrs) r += r.empty() ? "as captured" : ", others as captured";
   return r;
 }

@@ -6,12 +6,12 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
 
 #include "interrupt.h"
+#include "pallasim/capsule/files.h"
 #include "pallasim/interp/predict.h"
 #include "pallasim/trace/perfetto.h"
 #include "pallasim/trace/report.h"
@@ -108,11 +108,7 @@ std::pair<std::string, std::string> predicted(const std::string& text, const std
   how.every_trip = report;
   if (report && trace.empty()) how.picture = trace::report_limits();
   const Predicted p = predict_text(text, interp::parse_options(options), contents, how);
-  if (!trace.empty()) {
-    std::ofstream file(trace, std::ios::binary);
-    file << trace::to_perfetto(p.prediction.timeline);
-    if (!file) throw std::runtime_error("cannot write " + trace);
-  }
+  if (!trace.empty()) capsule::write_file(trace, trace::to_perfetto(p.prediction.timeline));
   return {interp::to_json(p.prediction), report ? report_of(p, {}, {}) : ""};
 }
 

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "pallasim/interp/policy.h"
+#include "pallasim/ir/mix.h"
 #include "policies/choose.h"
 
 namespace pallasim::interp {
@@ -58,11 +59,6 @@ const PolicyRow* find_policy(std::string_view name) {
   return it == kPolicies.end() ? nullptr : *it;
 }
 
-uint64_t next_random(uint64_t* state) {
-  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
+uint64_t next_random(uint64_t* state) { return ir::mix(*state += ir::kGolden); }
 
 }  // namespace pallasim::interp

@@ -35,6 +35,12 @@ class Publisher::Accesses : public ops::Boxes {
   mutable uint32_t buffer_ = 0;
 };
 
+Publisher::Touches Publisher::touches(const Step& s) {
+  if (s.kind == Kind::load_scalar || s.kind == Kind::store_scalar) return Touches::Element;
+  if (s.kind == Kind::stop_point || row(s).footprint != Footprint::Nothing) return Touches::Memory;
+  return Touches::Nothing;
+}
+
 Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool runs_tell)
     : ex_(ex), all_(observers.begin(), observers.end()) {
   uint32_t wanted = 0;
@@ -46,7 +52,7 @@ Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool r
       if (o->wants() >> bit & 1) by_bit_[bit].push_back(o);
   }
   touches_.reserve(ex_.plan->steps.size());
-  for (const Step& s : ex_.plan->steps) touches_.push_back(row(s).footprint != Footprint::Nothing);
+  for (const Step& s : ex_.plan->steps) touches_.push_back(touches(s));
   ex_.events = this;
   ex_.observed = wanted != 0 && !(runs_tell && ex.plan->joined && ex.plan->observed_threads);
 }
@@ -72,14 +78,29 @@ void Publisher::launch() {
   tell(Observer::kLaunch, [&](Observer& o) { o.on_launch(e); });
 }
 
-bool Publisher::tells_step(const Thread& t, const Step& s) const {
-  if (all_steps_ || touches_[static_cast<size_t>(s.id)] != 0) return true;
-  return std::any_of(touching_.begin(), touching_.end(), [&](const Observer* o) { return o->all_steps(t.index); });
+inline bool Publisher::asks_for_all(const Thread& t) const {
+  for (const Observer* o : touching_)
+    if (o->all_steps(t.index)) return true;
+  return all_steps_;
 }
 
+bool Publisher::is_known(const Thread& t, const Step& s) {
+  const ElementAccess a = ops::element(t, s);
+  if (a.offset < 0) return false;
+  const Observers& who = who_sees(a.buffer);
+  return who.size() == 1 && who.front()->knows(a);
+}
+
+// Most steps of a kernel of scalars need no more than this.
 void Publisher::step(Thread& t, const Step& s) {
+  const Touches touches = touches_[static_cast<size_t>(s.id)];
+  if (touches == Touches::Memory || asks_for_all(t)) return tell_step(t, s);
+  if (touches == Touches::Element && !is_known(t, s)) return tell_step(t, s);
+  ++time_;
+}
+
+void Publisher::tell_step(Thread& t, const Step& s) {
   if (s.kind == Kind::stop_point) return;  // it does nothing, and comes twice where somebody stops there
-  if (!tells_step(t, s)) return void(++time_);
   tell(Observer::kStep, [&](Observer& o) { o.on_step({t.index, s.id, time_}); });
   ++time_;
   if (any(Observer::kAccess)) {

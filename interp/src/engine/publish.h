@@ -44,7 +44,9 @@ class Publisher : public Events {
   const Observers& who(uint32_t bit) const { return by_bit_[static_cast<size_t>(std::countr_zero(bit))]; }
   const Observers& who_sees(uint32_t buffer);  // accesses to it
   bool any(uint32_t bit) const { return !who(bit).empty(); }
-  bool tells_step(const Thread&, const Step&) const;
+  bool asks_for_all(const Thread&) const;  // some observer, of the thread's steps
+  [[gnu::noinline]] bool is_known(const Thread&, const Step&);
+  [[gnu::noinline]] void tell_step(Thread&, const Step&);
   template <typename F>
   void tell(uint32_t bit, const F& f) const {
     for (Observer* o : who(bit)) f(*o);
@@ -52,11 +54,13 @@ class Publisher : public Events {
 
   Execution& ex_;
   Observers all_;
-  std::array<Observers, 16> by_bit_;                 // of Observer::wants()
-  std::vector<std::optional<Observers>> by_buffer_;  // who sees accesses to it, once somebody asked
-  Observers touching_;                               // kTouching
-  bool all_steps_ = false;                           // somebody wants them
-  std::vector<uint8_t> touches_;                     // by step: whether it touches memory
+  std::array<Observers, 16> by_bit_;                          // of Observer::wants()
+  std::vector<std::optional<Observers>> by_buffer_;           // who sees accesses to it, once somebody asked
+  Observers touching_;                                        // kTouching
+  bool all_steps_ = false;                                    // somebody wants them
+  enum class Touches : uint8_t { Nothing, Element, Memory };  // Memory: or it takes a longer look
+  static Touches touches(const Step&);
+  std::vector<Touches> touches_;  // by step
   int64_t time_ = 0;
 };
 

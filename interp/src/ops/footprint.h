@@ -113,6 +113,9 @@ class ChosenElements {
 // The boxes of a step that is about to run, but those of the sides of asynchronous operations that it starts or ends
 // (Footprint::Operations). May stop where the step itself would: an index that lies outside.
 void footprint(Thread&, const Step&, Boxes&);
+// The element that a load_scalar or store_scalar touches, where its index lies inside; else, and of what has no place
+// of its own (slots, memory of another thread by its alias), an offset of -1.
+ElementAccess element(const Thread&, const Step&);
 // Of an elementwise program by itself.
 void footprint(const EltProgram&, Boxes&);
 

@@ -142,12 +142,30 @@ static const Step* store_scalar(Thread& t, const Step* s) {
   return s + 1;
 }
 
+ElementAccess element(const Thread& t, const Step& s) {
+  const bool write = s.kind == Kind::store_scalar;
+  const ScalarAccess& p = write ? payload<Kind::store_scalar>(s) : payload<Kind::load_scalar>(s);
+  ElementAccess r{t.index, s.id, p.addr.buffer, write, -1, p.bytes};
+  if (r.buffer < kTempBuffer || t.exec->plan->memory.is_alias(r.buffer)) return r;
+  int64_t offset = p.addr.offset + (p.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.addr.dyn));
+  if (p.has_term) {
+    const int64_t i = index_value(t, p.term);
+    if (!is_inside(t, p.term, i)) return r;
+    offset += i * p.term.stride;
+  }
+  r.offset = offset;
+  return r;
+}
+
 static void element_box(Thread& t, const Step& s, const ScalarAccess& p, bool write, Boxes& out) {
   const uint32_t buffer = p.addr.buffer;
   if (buffer < kTempBuffer || !out.wants(buffer)) return;
-  const std::byte* const at = scalar_address(t, &s, p);
-  if (!at) return;
-  const int64_t offset = at - t.bases[buffer];
+  int64_t offset = element(t, s).offset;
+  if (offset < 0) {
+    const std::byte* const at = scalar_address(t, &s, p);
+    if (!at) return;
+    offset = at - t.bases[buffer];
+  }
   out.element_at({buffer, Addr::kNoSlot, offset, p.addr.loc}, p.bytes, write);
 }
 void load_scalar_footprint(Thread& t, const Step& s, Boxes& out) {

@@ -95,18 +95,22 @@ void TrafficDetector::see(Seen& seen) { count(seen.access); }
 
 void TrafficDetector::count(const Access& a) {
   if (a.unwritten) return;
-  size_t i = a.buffer - kFirstOperandBuffer;
-  if (a.buffer == kTempBuffer) {
-    i = traffic.size();
-    for (const Stage& s : stages_)
-      if (a.offset >= s.begin && a.offset < s.end) i = s.operand;
-  }
-  if (i >= traffic.size()) return;
   int64_t bytes = a.element_bytes;
   for (int d = 0; d < a.rank; ++d) bytes *= a.dims[d];
+  count(a.buffer, a.offset, a.write, bytes, a.boxes);
+}
+
+void TrafficDetector::count(uint32_t buffer, int64_t offset, bool write, int64_t bytes, int64_t boxes) {
+  size_t i = buffer - kFirstOperandBuffer;
+  if (buffer == kTempBuffer) {
+    i = traffic.size();
+    for (const Stage& s : stages_)
+      if (offset >= s.begin && offset < s.end) i = s.operand;
+  }
+  if (i >= traffic.size()) return;
   Traffic& t = traffic[i];
-  (a.write ? t.writes : t.reads) += a.boxes;
-  (a.write ? t.bytes_written : t.bytes_read) += bytes * a.boxes;
+  (write ? t.writes : t.reads) += boxes;
+  (write ? t.bytes_written : t.bytes_read) += bytes * boxes;
 }
 
 }  // namespace pallasim::interp

@@ -27,6 +27,8 @@ struct TrafficDetector : Detector {
   void on_window(const WindowEvent&) override;
   void finish(std::vector<ir::Diagnostic>&) override;
   void count(const Access&);
+  // Of `boxes` boxes of so many bytes each.
+  void count(uint32_t buffer, int64_t offset, bool write, int64_t bytes, int64_t boxes);
   std::vector<Traffic> traffic;
 
  private:
@@ -133,6 +135,7 @@ class AliasDetector : public Detector {
 // What was written: outputs that stay as they were, and reads of memory that nobody wrote.
 class WriteDetector : public Detector {
   struct Part;
+  struct Memory;
 
  public:
   // `claims`: may be null. Reads of memory that nobody wrote are told of where `definedness` says that they were used.
@@ -151,17 +154,19 @@ class WriteDetector : public Detector {
   void finish(std::vector<ir::Diagnostic>&) override;
   size_t found() const override { return unset_.size(); }
   ir::Diagnostic found(size_t n) const override;
-  // Bytes around an element of which accesses to single elements say no more than who wrote. They stay so while
-  // holds().
+  // Bytes around an element of which accesses to single elements say no more than who wrote; and those around it of
+  // which writes say that and that they are written. They stay so while holds().
   struct Settled {
-    memory::shadow::Range bytes;
+    memory::shadow::Range bytes, place;
+    Memory* memory = nullptr;  // null: nobody asks what is written there
     Part* part = nullptr;
     int64_t as_of = -1;
   };
   Settled settled(int32_t instance, const Access&);
   bool holds(const Settled& s) const { return s.as_of == changes_; }
-  void wrote(const Settled& s, const Access& a) {
-    if (s.part) s.part->note_writer(thread(a.thread), a.loc);
+  void write(const Settled& s, int64_t begin, int64_t end);
+  void wrote(const Settled& s, int32_t by, ir::LocId loc) {
+    if (s.part) s.part->note_writer(thread(by), loc);
   }
 
  private:
@@ -183,6 +188,10 @@ class WriteDetector : public Detector {
     void note_writer(const Thread&, ir::LocId);
     bool written_at(ir::LocId) const;
   };
+  struct Memory {
+    std::map<int64_t, Part> parts;  // by begin
+    memory::shadow::Written written;
+  };
   // A read of what nobody wrote.
   struct Unset {
     std::string name;
@@ -192,10 +201,6 @@ class WriteDetector : public Detector {
     int64_t offset;  // of its part
     int32_t instance;
     ir::Diagnostic found;
-  };
-  struct Memory {
-    std::map<int64_t, Part> parts;  // by begin
-    memory::shadow::Written written;
   };
   void add(int32_t instance, Part);
   Part* see(Execution&, const Access&, Memory&, const memory::shadow::Box&);  // the part that it lies in

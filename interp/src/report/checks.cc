@@ -63,7 +63,7 @@ void Checks::attach(Execution& ex, std::vector<Observer*>* observers) {
 }
 
 bool Checks::is_quiet(const Access& a) {
-  const Quiet& q = quiet(a);
+  const Quiet& q = quiet(a.step, a.buffer, a.write);
   if (q.step != a.step || q.thread != a.thread || q.buffer != a.buffer || q.write != a.write || a.owner >= 0 ||
       a.internal || a.unwritten)
     return false;
@@ -80,18 +80,40 @@ bool Checks::is_quiet(const Access& a) {
       !all_.flights.idle() || !all_.definedness.all_defined(q.instance, q.buffer))
     return false;
   all_.traffic.count(a);
-  if (a.write) all_.writes.wrote(q.settled, a);
+  if (a.write) all_.writes.wrote(q.settled, a.thread, a.loc);
+  return true;
+}
+
+// The same of an element, before anybody asks for more than its place; and such a write to what was not written.
+bool Checks::knows(const ElementAccess& a) {
+  if (quiet_.empty()) return false;
+  const Quiet& q = quiet(a.step, a.buffer, a.write);
+  if (q.step != a.step || q.thread != a.thread || !all_.writes.holds(q.settled) || !all_.flights.idle() ||
+      all_.definedness.is_visited(q.buffer))
+    return false;
+  const int64_t begin = a.offset, end = begin + a.element_bytes;
+  const auto lies_in = [&](const memory::shadow::Range& r) { return begin >= r.begin && end <= r.end; };
+  if (a.write) {
+    if (!lies_in(q.settled.place)) return false;
+    if (!lies_in(q.settled.bytes)) all_.writes.write(q.settled, begin, end);
+    all_.definedness.define(q.instance, begin, end);
+    all_.writes.wrote(q.settled, a.thread, q.loc);
+  } else if (!lies_in(q.settled.bytes) || !all_.definedness.is_defined(q.instance, begin, end)) {
+    return false;
+  }
+  all_.traffic.count(a.buffer, begin, a.write, a.element_bytes, 1);
   return true;
 }
 
 // Ever more rarely: a step may come to another place each time.
 void Checks::learn(Seen& seen) {
   const Access& a = seen.access;
-  Quiet& q = quiet(a);
+  Quiet& q = quiet(a.step, a.buffer, a.write);
   if (const int64_t n = ++q.looks; (n & (n - 1)) != 0) return;
   if (a.owner >= 0 || a.internal || ex_->threads[static_cast<size_t>(a.thread)].parent >= 0)
     return;  // others get parents anew
   q.step = a.step, q.thread = a.thread, q.instance = seen.instance(), q.buffer = a.buffer, q.write = a.write;
+  q.loc = a.loc;
   q.settled = all_.writes.settled(q.instance, a);
 }
 

@@ -23,6 +23,7 @@ class Checks : public Observer {
   void attach(Execution&, std::vector<Observer*>*);
   uint32_t wants() const override { return kAccess | kInternal | kPlaces; }
   void on_access(const Access&) override;
+  bool knows(const ElementAccess&) override;
   void finish(std::vector<ir::Diagnostic>&);  // what they found
   // Of all detectors. Which numbers instances have stays as it is: they are names, which only grow in number.
   std::shared_ptr<const void> state() const override;
@@ -58,11 +59,13 @@ class Checks : public Observer {
   Instances instances_;
   Detectors all_;
   std::vector<Detector*> detectors_;  // those in use
-  // A step that comes again and again to a place of which detectors have nothing more to learn.
+  // A step that comes again and again to a place of which detectors have nothing more to learn, or no more than that it
+  // is written.
   struct Quiet {
     int32_t step = -1, thread = -1, instance = -1;
     uint32_t buffer = 0;
     bool write = false;
+    ir::LocId loc = -1;
     int64_t looks = 0;
     WriteDetector::Settled settled;
   };
@@ -70,9 +73,9 @@ class Checks : public Observer {
   void learn(Seen&);
   void see_each(Detector&, const Access&);
   // One of them may be in another one's stead.
-  Quiet& quiet(const Access& a) {
+  Quiet& quiet(int32_t step, uint32_t buffer, bool write) {
     constexpr size_t kAccesses = 5;  // of a step that has many, some
-    return quiet_[(static_cast<size_t>(a.step) * kAccesses + a.buffer * 2 + a.write) & (quiet_.size() - 1)];
+    return quiet_[(static_cast<size_t>(step) * kAccesses + buffer * 2 + write) & (quiet_.size() - 1)];
   }
   std::vector<Quiet> quiet_;  // a power of two of them; none: other detectors are in use
   Execution* ex_ = nullptr;

@@ -35,9 +35,18 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   void on_memory(const MemoryEvent&) override;
   void see(Seen&) override;
   bool sees_places() const override { return true; }
+  // Of bytes that an element without anything undefined is written to.
+  void define(int32_t instance, int64_t begin, int64_t end) {
+    if (Definedness* of = memories_.find(instance); of && !of->all_defined()) of->set(begin, end, 0);
+  }
+  bool is_defined(int32_t instance, int64_t begin, int64_t end) const {
+    const Definedness* of = memories_.find(instance);
+    return !of || of->all_defined() || of->find(begin, end) == 0;
+  }
+  bool is_visited(uint32_t buffer) const { return visits_.is_one(buffer); }
   // Whether accesses to the memory say nothing.
   bool all_defined(int32_t instance, uint32_t buffer) const {
-    if (visits_.is_one(buffer)) return false;
+    if (is_visited(buffer)) return false;
     const Definedness* of = memories_.find(instance);
     return !of || of->all_defined();
   }

@@ -205,22 +205,26 @@ WriteDetector::Part* WriteDetector::see(Execution& ex, const Access& a, Memory& 
 }
 
 WriteDetector::Settled WriteDetector::settled(int32_t instance, const Access& a) {
-  Settled r{{INT64_MIN, INT64_MAX}, nullptr, changes_};
-  Memory* const m = memories_.find(instance);
-  if (!m) return r;
-  r.bytes = m->written.around(a.offset);
-  const auto next = m->parts.upper_bound(a.offset);
-  if (next != m->parts.end()) r.bytes.end = std::min(r.bytes.end, next->first);
-  if (next == m->parts.begin()) return r;
-  Part& p = std::prev(next)->second;
-  if (a.offset >= p.end) {
-    r.bytes.begin = std::max(r.bytes.begin, p.end);
-    return r;
+  Settled r{
+      .bytes = memory::shadow::Written::kEverything, .place = memory::shadow::Written::kEverything, .as_of = changes_};
+  r.memory = memories_.find(instance);
+  if (!r.memory) return r;
+  std::map<int64_t, Part>& parts = r.memory->parts;
+  const auto next = parts.upper_bound(a.offset);
+  if (next != parts.end()) r.place.end = next->first;
+  if (next != parts.begin()) {
+    Part& p = std::prev(next)->second;
+    if (a.offset < p.end) r.part = &p, r.place = {p.begin, std::min(r.place.end, p.end)};
+    else r.place.begin = p.end;
+    if (a.write && r.part && p.stage) r.place = {};  // what is written to a copy of a block is written to the array
   }
-  r.part = &p;
-  r.bytes = {std::max(r.bytes.begin, p.begin), std::min(r.bytes.end, p.end)};
-  if (a.write && p.stage) r.bytes = {};  // what is written to a copy of a block is written to the array
+  const memory::shadow::Range written = r.memory->written.around(a.offset);
+  r.bytes = {std::max(written.begin, r.place.begin), std::min(written.end, r.place.end)};
   return r;
+}
+
+void WriteDetector::write(const Settled& s, int64_t begin, int64_t end) {
+  if (s.memory) s.memory->written.write(begin, end);
 }
 
 void WriteDetector::read(Execution& ex, const Access& a, Memory& m, const Part& p, const memory::shadow::Box& box) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pallasim/ir/mix.h"
+
 namespace pallasim::memory::shadow {
 namespace {
 
@@ -12,13 +14,8 @@ int64_t find(const std::vector<Epoch>& entries, Actor a) {
   return it != entries.end() && it->actor == a ? it->time : 0;
 }
 
-// Of sets of entries: the exclusive or of what each one is (the finalizer of splitmix64, Steele et al. 2014).
-uint64_t mix(Epoch e) {
-  uint64_t z = static_cast<uint64_t>(e.time) * 0x9e3779b97f4a7c15U + static_cast<uint32_t>(e.actor);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
+// Of sets of entries: the exclusive or of what each one is.
+uint64_t mix(Epoch e) { return ir::mix(static_cast<uint64_t>(e.time) * ir::kGolden + static_cast<uint32_t>(e.actor)); }
 
 std::vector<Epoch> merged(const std::vector<Epoch>& a, const std::vector<Epoch>& b) {
   std::vector<Epoch> r;

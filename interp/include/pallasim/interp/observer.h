@@ -75,6 +75,15 @@ struct Access {
   ir::LocId loc = -1;
 };
 
+// One element that a step reads or writes, beside which it touches nothing.
+struct ElementAccess {
+  int32_t thread, step;
+  uint32_t buffer;
+  bool write;
+  int64_t offset;  // bytes from the buffer's base
+  int element_bytes;
+};
+
 // An asynchronous operation is issued (its accesses come first), has moved its bytes, or has told those who wait.
 struct OperationEvent {
   enum class What : uint8_t { Issued, Moved, Completed };
@@ -129,12 +138,15 @@ class Observer {
   static constexpr uint32_t kInternal = 4096;  // accesses that are internal, too
   static constexpr uint32_t kTold = 2048;      // that all accesses of a step are told
   // Of steps those that touch memory, and others while all_steps() says so.
-  static constexpr uint32_t kTouching = 8192;
-  static constexpr uint32_t kPlaces = 16384;  // accesses to several places as one; else each place is one
+  static constexpr uint32_t kTouching = 8192;  // but those of which knows() is true
+  static constexpr uint32_t kPlaces = 16384;   // accesses to several places as one; else each place is one
   virtual ~Observer() = default;
   virtual uint32_t wants() const = 0;
   virtual bool wants_buffer(uint32_t) const { return true; }  // accesses to it; asked once
   virtual bool all_steps(int32_t /*thread*/) const { return false; }
+  // Of the only observer that sees accesses to the buffer: whether it now has all that it wants of this one, by
+  // nothing but the fact that it happens. Nobody is told of the step then.
+  virtual bool knows(const ElementAccess&) { return false; }
   virtual void on_launch(const LaunchEvent&) {}
   virtual void on_thread(const ThreadEvent&) {}
   virtual void on_point(const PointEvent&) {}

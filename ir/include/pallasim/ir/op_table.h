@@ -93,6 +93,7 @@ enum class AttrKind : uint8_t {
   ViewOrOperand,
   Any
 };
+std::string_view name(AttrKind);  // as ops.def has it
 struct AttrSpec {
   std::string_view name;
   AttrKind kind;

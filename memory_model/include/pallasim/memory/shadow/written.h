@@ -15,6 +15,7 @@ class Written {
  public:
   static constexpr Range kEverything{INT64_MIN, INT64_MAX};
   void write(const Box&);
+  void write(int64_t begin, int64_t end) { bytes_.add(begin, end); }
   // The same for such a box at each of the places. Few bytes are kept by byte until their page is full.
   void write(const Box& form, std::span<const int64_t> places);
   // Bytes [begin, end) are given out again, or get what nobody wrote.
