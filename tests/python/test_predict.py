@@ -223,6 +223,15 @@ def test_the_time_line_is_perfettos(tmp_path):
     assert ("grid point", "(3)") in arguments
 
 
+def test_a_time_line_that_cannot_be_written_leaves_nothing(tmp_path):
+    (tmp_path / "file").write_text("kept")
+    for path in tmp_path / "file" / "t", tmp_path:
+        with pytest.raises(pallasim.KernelError) as e:
+            predicted(*pipeline(8), trace=str(path))
+        assert e.value.finding.code == "PS-IO-002"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"] and (tmp_path / "file").read_text() == "kept"
+
+
 def test_named_scopes_are_slices_around_theirs(tmp_path):
     def body(x_ref, o_ref):
         with jax.named_scope("outer"):
