@@ -137,9 +137,9 @@ class Observer {
                             kOperation = 64, kSync = 128, kMemory = 256, kFinding = 512, kPrint = 1024, kAll = 2047;
   static constexpr uint32_t kInternal = 4096;  // accesses that are internal, too
   static constexpr uint32_t kTold = 2048;      // that all accesses of a step are told
-  // Of steps those that touch memory, and others while all_steps() says so.
-  static constexpr uint32_t kTouching = 8192;  // but those of which knows() is true
-  static constexpr uint32_t kPlaces = 16384;   // accesses to several places as one; else each place is one
+  // Of steps those that touch memory, unless somebody knows() what they do, and others while all_steps() says so.
+  static constexpr uint32_t kTouching = 8192;
+  static constexpr uint32_t kPlaces = 16384;  // accesses to several places as one; else each place is one
   virtual ~Observer() = default;
   virtual uint32_t wants() const = 0;
   virtual bool wants_buffer(uint32_t) const { return true; }  // accesses to it; asked once
